@@ -2,11 +2,11 @@
 //
 // check: see check.h.
 //
-//   check_start() -> what its policy needs is there? -> remembered? -> the owner's checker: queue
+//   check_start() -> wait for the restricted package -> cached? -> the owner's checker: its queue
 //   -> its box, one at a time -> on_done
 //
 // A checker exists as long as it has a box, waits for one, or has work.  SECURITY: everything that
-// comes out of the box is hostile, as of any box: check_take() knows what an answer looks like.
+// comes out of the box is hostile: check_take() takes only what an answer has.
 
 #include "check/check.h"
 
@@ -28,26 +28,26 @@
 #include "run/run.h"
 
 enum { BOX_WAIT_MS = 60000 };
-enum { CPU_MS = 4 * (CHECK_BUSY_MS + CHECK_WALL_MS) }; // of a box: the clock above is met before
+enum { CPU_MS = 4 * (CHECK_BUSY_MS + CHECK_WALL_MS) }; // of a box: the limits on time come first
 
 TAILQ_HEAD(check_list, check);
 
 struct checker {
     struct checks *all;
     char owner[65];
-    struct link_request order;
+    struct link_request box_request;
     struct live_box *box;
     struct check_list waiting;
-    unsigned count;      // of them
-    struct check *now;   // in the box; NULL: nothing, or nobody wants it any more
-    bool busy;           // the box has something
-    bool overdue;        // it was released because of the clock
-    bool releasing;      // its end is awaited
-    bool ending;         // its end is here
+    unsigned count;      // of `waiting`
+    struct check *now;   // in the box; NULL: none, or it was freed meanwhile
+    bool busy;           // the box checks a source
+    bool overdue;        // the box was released because it took too long
+    bool releasing;      // the box was released, and its end is awaited
+    bool ending;         // in on_ended()
     unsigned uses;       // of this box
     uint64_t busy_us;    // of this box
-    int64_t begin_us;    // of what it has now
-    char *source, *meta; // of what it has now: lent to live_send()
+    int64_t begin_us;    // of the current source
+    char *source, *meta; // the current source: lent to live_send()
     size_t length;
     int exit_status;
     bool has_exit;
@@ -83,7 +83,7 @@ static void leave(struct check *c)
 
 static void stop_waiting(struct check *c)
 {
-    c->layer = NULL;
+    c->wait = NULL;
     if (c->gate->checks)
         c->gate->checks->waiting_bytes -= c->length;
 }
@@ -93,8 +93,8 @@ void check_free(struct check *c)
     if (!c)
         return;
     leave(c);
-    if (c->layer) {
-        restricted_package_cancel(c->layer);
+    if (c->wait) {
+        restricted_package_cancel(c->wait);
         stop_waiting(c);
     }
     json_decref(c->policy);
@@ -121,7 +121,7 @@ static void on_soon(void *argument)
     finish(c, TAKE_PTR(c->answer));
 }
 
-// Not from within check_start(): the caller does not have it yet.
+// finish() comes later: check_start() has not returned `c` yet.
 static bool finish_soon(struct check *c)
 {
     return timer_set(&c->soon, c->gate->base, 0, on_soon, c);
@@ -161,7 +161,7 @@ static void drop_box(struct checker *k)
 static void checker_free(struct checker *k)
 {
     struct checks *all = k->all;
-    link_cancel(&all->gate->link, &k->order);
+    link_cancel(&all->gate->link, &k->box_request);
     drop_box(k);
     timer_stop(&k->timer);
     TAILQ_REMOVE(&all->checkers, k, list);
@@ -178,22 +178,20 @@ static void release(struct checker *k, enum wire_end end)
     (void)link_release(&k->all->gate->link, k->box->id, end, false);
 }
 
-// The parser did not survive a source, or something else ended the box while it looked.
+// Why the box ended during a check.
 static void explain(const struct checker *k, const struct wire_ended *m, char *buf, size_t cap)
 {
     if (k->overdue || m->end == END_CPU)
-        snprintf(buf, cap, "the code takes the parser more than %d seconds", CHECK_WALL_MS / 1000);
-    else if (m->usage.memory_hits && m->usage.memory_hits != UINT64_MAX)
-        snprintf(buf, cap, "the code takes the parser more memory than a box has");
-    else if (m->end == END_MEMORY)
-        snprintf(buf, cap, "the code takes the parser more memory than a box has");
+        snprintf(buf, cap, "parsing the code takes more than %d seconds", CHECK_WALL_MS / 1000);
+    else if (m->end == END_MEMORY || (m->usage.memory_hits && m->usage.memory_hits != UINT64_MAX))
+        snprintf(buf, cap, "parsing the code takes more memory than a box has");
     else if (k->has_exit && WIFSIGNALED(k->exit_status))
         snprintf(buf, cap, "the code crashes the parser (signal %d)", WTERMSIG(k->exit_status));
     else
-        snprintf(buf, cap, "the parser did not survive the code");
+        snprintf(buf, cap, "the box ended while it parsed the code");
 }
 
-// A box that had looked at others may have been worn out by them: once more, in a fresh one.
+// Earlier sources may have broken the box: tries once more, in a fresh one.
 static bool try_again(struct checker *k, struct check *c)
 {
     if (c->again || k->uses <= 1)
@@ -259,14 +257,13 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
     json_t *report = c ? run_parse_result(data, length) : NULL;
     json_t *answer = c ? check_take(report) : NULL;
     if (c && !answer) {
-        // Not what checks say: a report about a policy that is none, or a box that is not ours any
-        // more.
+        // Not an answer: an error about a bad policy, or hostile code controls the box.
         const char *why =
             json_string_value(json_object_get(json_object_get(report, "error"), "message"));
         char text[256];
-        snprintf(text, sizeof text, "%s", why ? why : "the answer of the box was none");
+        snprintf(text, sizeof text, "%s", why ? why : "the box returned an invalid answer");
         text_sanitize(text);
-        bool policy = strncmp(text, "policy.", 7) == 0; // no identifier, says Python
+        bool policy = strncmp(text, "policy.", 7) == 0; // a name in it is not an identifier
         err_set(&c->error, policy ? ERR_BAD_VALUE : ERR_INTERNAL, 0,
                 policy ? "give names of modules, such as [\"math\", \"os.path\"]"
                        : "try again, or check less at once",
@@ -279,9 +276,9 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
     forget_work(k);
     if (!k->releasing && (k->uses >= CHECK_BOX_USES || k->busy_us >= CHECK_BUSY_MS * 1000ULL))
         release(k, END_DONE);
-    go_on(k); // which has a box, and so stays
+    go_on(k); // does not free `k`, which has a box
     if (c)
-        finish(c, answer); // may begin others, and have this checker make room for them
+        finish(c, answer); // may start a check that frees `k` to make room
 }
 
 static const struct live_user user = {
@@ -291,11 +288,11 @@ static const struct live_user user = {
     .on_ended = on_ended,
 };
 
-// There is no box for them.
+// Ends all waiting checks with this error, and frees the checker.
 static void refuse_all(struct checker *k, const struct err *e)
 {
     struct check *c;
-    // Each later: one may free another.
+    // on_done comes later: one may free another check.
     while ((c = TAILQ_FIRST(&k->waiting))) {
         leave(c);
         c->error = *e;
@@ -305,7 +302,7 @@ static void refuse_all(struct checker *k, const struct err *e)
     checker_free(k);
 }
 
-// Too long at one source, or without any, or without a box.
+// No box came, a source takes too long, or the box was idle too long.
 static void on_timer(void *argument)
 {
     struct checker *k = argument;
@@ -343,7 +340,7 @@ static void look_at_next(struct checker *k)
 
 static void on_box(struct link_request *o, const struct wire_box *m, const int *fds)
 {
-    struct checker *k = (struct checker *)((char *)o - offsetof(struct checker, order));
+    struct checker *k = (struct checker *)((char *)o - offsetof(struct checker, box_request));
     struct gate *g = k->all->gate;
     struct wire_limits limits = keeper_limits(g->facts->config);
     struct err e = {0};
@@ -366,12 +363,12 @@ static void on_box(struct link_request *o, const struct wire_box *m, const int *
     refuse_all(k, &e);
 }
 
-// Has the checker do what is next; one that has nothing at all is freed.
+// Starts the checker's next step; frees a checker with no box and no work.
 static void go_on(struct checker *k)
 {
     struct gate *g = k->all->gate;
     struct check *c;
-    if (k->busy || k->releasing || k->ending || k->order.ticket)
+    if (k->busy || k->releasing || k->ending || k->box_request.ticket)
         return;
     if (k->box) {
         if (k->count)
@@ -382,14 +379,14 @@ static void go_on(struct checker *k)
     }
     struct wire_acquire m = {.cpu_ms = CPU_MS, .limits = keeper_limits(g->facts->config)};
     struct err e;
-    k->order.on_box = on_box;
-    while ((c = TAILQ_FIRST(&k->waiting)) && link_acquire(&g->link, &k->order, &m, &e) < 0) {
+    k->box_request.on_box = on_box;
+    while ((c = TAILQ_FIRST(&k->waiting)) && link_acquire(&g->link, &k->box_request, &m, &e) < 0) {
         c->error = e;
         leave(c);
         if (!finish_soon(c))
             finish(c, NULL);
     }
-    if (k->order.ticket)
+    if (k->box_request.ticket)
         (void)set_timer(k, BOX_WAIT_MS);
     else
         checker_free(k);
@@ -430,7 +427,7 @@ void checks_close(struct gate *g)
     free(all);
 }
 
-// One that has a box and nothing to do with it makes room.
+// At the cap, frees the checker that has been idle longest.
 static bool make_room(struct checks *all)
 {
     struct checker *k;
@@ -457,8 +454,8 @@ static struct checker *checker_of(struct checks *all, const char *owner, struct 
         return k;
     }
     if (!make_room(all)) {
-        err_set(e, ERR_BUSY, 0, "try again when others have ended",
-                "%d boxes look at code already, and all of them are busy", CHECK_BOXES_MAX);
+        err_set(e, ERR_BUSY, 0, "try again in a moment", "all %d boxes that check code are busy",
+                CHECK_BOXES_MAX);
         return NULL;
     }
     k = calloc(1, sizeof *k);
@@ -478,8 +475,8 @@ static int is_room(struct checks *all, const struct checker *k, struct check *c)
 {
     if ((!k || k->count < CHECK_QUEUE_MAX) && all->waiting_bytes + c->length <= CHECK_WAITING_MAX)
         return 0;
-    return err_set(&c->error, ERR_BUSY, 0, "try again when others have ended",
-                   "too much code waits to be checked already");
+    return err_set(&c->error, ERR_BUSY, 0, "try again in a moment",
+                   "too much code is waiting to be checked");
 }
 
 static int enqueue(struct checks *all, struct check *c)
@@ -506,13 +503,13 @@ static int make_meta(struct check *c)
     if (!c->meta)
         return -1;
     c->meta_length = strlen(c->meta);
-    // SECURITY: with the owner, so that a box that was taken over has nobody else to lie to.
+    // SECURITY: the key has the owner, so that a hostile answer never reaches another owner.
     const char *const parts[] = {c->owner, c->meta, c->source};
     const size_t lengths[] = {strlen(c->owner), c->meta_length, c->length};
     return check_cache_key(parts, lengths, ARRAY_LEN(parts), c->key);
 }
 
-// True: it waits for a box; else there is an answer, or c->error, or memory is out.
+// True: it waits for a box; false: there is an answer, or c->error, or memory is out.
 static bool begin(struct check *c)
 {
     struct checks *all = c->gate->checks;
@@ -522,7 +519,7 @@ static bool begin(struct check *c)
     return !c->answer && enqueue(all, c) == 0;
 }
 
-static void on_layer(const struct err *e, void *argument)
+static void on_policy(const struct err *e, void *argument)
 {
     struct check *c = argument;
     stop_waiting(c);
@@ -532,7 +529,7 @@ static void on_layer(const struct err *e, void *argument)
         finish(c, TAKE_PTR(c->answer));
 }
 
-// A question about the policy itself (`profiles`) does not wait: it says what there is.
+// A question about the policy itself (`profiles`) needs no package and does not wait.
 static bool awaits_policy(struct gate *g, const json_t *policy)
 {
     const char *mode = json_string_value(json_object_get(policy, "mode"));
@@ -545,10 +542,10 @@ static bool wait_for_policy(struct checks *all, struct check *c)
 {
     if (is_room(all, NULL, c) < 0)
         return finish_soon(c);
-    c->layer = restricted_package_wait(c->gate, on_layer, c);
-    if (c->layer)
+    c->wait = restricted_package_wait(c->gate, on_policy, c);
+    if (c->wait)
         all->waiting_bytes += c->length;
-    return c->layer != NULL;
+    return c->wait != NULL;
 }
 
 struct check *check_start(struct gate *g, const struct check_request *q)

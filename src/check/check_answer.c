@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// check_answer: what a box says about a source, taken over by name and type.  See check.h.  Pure.
+// check_answer: takes known fields out of a box's report about a source.  See check.h.  Pure.
 
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,7 @@
 
 enum { DEPTH_MAX = 6, ENTRIES_MAX = 1000 };
 
-// A value is one of these JSON types; a field that is needed makes the whole thing nothing without
-// it.
+// The JSON types of a field; an object without a field that is `needed` is dropped.
 #define TYPE(t) (1U << (t))
 enum {
     IS_TEXT = TYPE(JSON_STRING),
@@ -143,7 +142,7 @@ static void tidy_list(json_t *list, const struct shape *table, int room)
             (void)json_array_remove(list, i);
 }
 
-// An object of these fields; others, and those of another type, are taken out.
+// Removes unknown fields and those of another type; false: not an object, or a needed field lacks.
 static bool fits(json_t *object, const struct shape *table, int room)
 {
     const char *name;
@@ -172,7 +171,7 @@ json_t *check_take(json_t *report)
     json_t *said = json_object_get(report, "check");
     if (!said || !result_is_shallow(said, DEPTH_MAX) || !fits(said, check_shape, DEPTH_MAX))
         return NULL;
-    // One thing decides whether it is fine; no box may say otherwise.
+    // SECURITY: a source with an error or violation is never valid, whatever the box says.
     bool bad = json_is_object(json_object_get(said, "error")) ||
                json_array_size(json_object_get(said, "violations")) > 0;
     if (bad && json_object_set_new(said, "valid", json_false()) < 0)
@@ -193,7 +192,7 @@ json_t *check_crashed(const char *source, size_t length, const char *why, const 
                      "end_offset", "text", "", "caret", "", "context", "", "lines", "hint",
                      "split it into smaller parts, and long expressions into several statements",
                      "violations", "analysis", "complete", 0, "incomplete",
-                     "the parser did not survive it", "line_count", (json_int_t)lines,
+                     "the parser crashed or met a limit", "line_count", (json_int_t)lines,
                      "character_count", (json_int_t)characters, "byte_count", (json_int_t)length,
                      "recommendations", "policy", "mode", "open", "python", python);
 }

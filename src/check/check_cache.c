@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// check_cache: answers of checks, for a minute.  See check.h.  Editors and models ask for the same
-// text again.
+// check_cache: answers of checks, for CHECK_KEEP_MS: editors and models check the same text again.
+// See check.h.
 
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -11,19 +11,19 @@
 
 enum { BUCKETS = 256, HASH = 32, OVERHEAD = 512 };
 
-struct kept {
+struct entry {
     unsigned char key[HASH];
     json_t *answer;
     size_t size;
     int64_t until_ms;
-    struct kept *next;
-    TAILQ_ENTRY(kept) list; // least lately used first
+    struct entry *next;
+    TAILQ_ENTRY(entry) list; // least lately used first
 };
 
 struct check_cache {
     size_t bytes;
-    struct kept *buckets[BUCKETS];
-    TAILQ_HEAD(, kept) all;
+    struct entry *buckets[BUCKETS];
+    TAILQ_HEAD(, entry) all;
 };
 
 struct check_cache *check_cache_new(void)
@@ -34,17 +34,17 @@ struct check_cache *check_cache_new(void)
     return m;
 }
 
-static struct kept **place_of(struct check_cache *m, const unsigned char key[HASH])
+static struct entry **find_entry(struct check_cache *m, const unsigned char key[HASH])
 {
-    struct kept **at = &m->buckets[key[0]];
+    struct entry **at = &m->buckets[key[0]];
     while (*at && memcmp((*at)->key, key, HASH) != 0)
         at = &(*at)->next;
     return at;
 }
 
-static void drop(struct check_cache *m, struct kept *k)
+static void drop(struct check_cache *m, struct entry *k)
 {
-    *place_of(m, k->key) = k->next;
+    *find_entry(m, k->key) = k->next;
     TAILQ_REMOVE(&m->all, k, list);
     m->bytes -= k->size;
     json_decref(k->answer);
@@ -55,7 +55,7 @@ void check_cache_free(struct check_cache *m)
 {
     if (!m)
         return;
-    for (struct kept *k; (k = TAILQ_FIRST(&m->all));)
+    for (struct entry *k; (k = TAILQ_FIRST(&m->all));)
         drop(m, k);
     free(m);
 }
@@ -75,7 +75,7 @@ int check_cache_key(const char *const parts[], const size_t lengths[], size_t co
 
 json_t *check_cache_get(struct check_cache *m, const unsigned char key[HASH], int64_t now_ms)
 {
-    struct kept *k = *place_of(m, key);
+    struct entry *k = *find_entry(m, key);
     if (!k)
         return NULL;
     if (k->until_ms <= now_ms) {
@@ -90,7 +90,7 @@ json_t *check_cache_get(struct check_cache *m, const unsigned char key[HASH], in
 void check_cache_put(struct check_cache *m, const unsigned char key[HASH], json_t *answer,
                      size_t size, int64_t now_ms)
 {
-    struct kept *old = *place_of(m, key), *k;
+    struct entry *old = *find_entry(m, key), *k;
     size += OVERHEAD;
     if (old)
         drop(m, old);
@@ -98,10 +98,10 @@ void check_cache_put(struct check_cache *m, const unsigned char key[HASH], json_
         return;
     while (m->bytes + size > CHECK_CACHE_MAX)
         drop(m, TAILQ_FIRST(&m->all));
-    *k = (struct kept){
+    *k = (struct entry){
         .answer = json_incref(answer), .size = size, .until_ms = now_ms + CHECK_KEEP_MS};
     memcpy(k->key, key, HASH);
-    *place_of(m, key) = k;
+    *find_entry(m, key) = k;
     TAILQ_INSERT_TAIL(&m->all, k, list);
     m->bytes += size;
 }

@@ -22,7 +22,7 @@ static long long number_of(json_t *o, const char *name)
 }
 
 // "name:3:5: " or "line 3, column 5: "
-static void print_place(FILE *f, json_t *o, const char *column, const char *name)
+static void print_position(FILE *f, json_t *o, const char *column, const char *name)
 {
     long long line = number_of(o, "line"), at = number_of(o, column);
     if (line <= 0 && name)
@@ -41,7 +41,7 @@ static void print_error(FILE *f, json_t *error, const char *name)
 {
     if (!json_is_object(error))
         return;
-    print_place(f, error, "offset", name);
+    print_position(f, error, "offset", name);
     fprintf(f, "%s: %s\n", text_of(error, "type"), text_of(error, "message"));
     if (text_of(error, "context")[0])
         fprintf(f, "%s\n", text_of(error, "context"));
@@ -54,7 +54,7 @@ static void print_violations(FILE *f, json_t *list, const char *name)
     size_t i;
     json_t *item;
     json_array_foreach (list, i, item) {
-        print_place(f, item, "column", name);
+        print_position(f, item, "column", name);
         fprintf(f, "%s: %s%s%s\n", text_of(item, "kind"), text_of(item, "reason"),
                 text_of(item, "hint")[0] ? "; " : "", text_of(item, "hint"));
     }
@@ -105,7 +105,7 @@ static void print_analysis(FILE *f, json_t *a)
                 number_of(complexity, "highest"));
     fputc('\n', f);
     if (text_of(a, "incomplete")[0])
-        fprintf(f, "not analysed as a whole: %s\n", text_of(a, "incomplete"));
+        fprintf(f, "analysis is incomplete: %s\n", text_of(a, "incomplete"));
     print_names(f, "imports", json_object_get(a, "imports"), "module");
     print_names(f, "functions", json_object_get(a, "functions"), "name");
     print_names(f, "classes", json_object_get(a, "classes"), "name");
@@ -119,7 +119,7 @@ static void print_advice(FILE *f, const char *title, json_t *list, const char *r
     json_t *item;
     json_array_foreach (list, i, item) {
         fprintf(f, "%s: ", title);
-        print_place(f, item, "column", name);
+        print_position(f, item, "column", name);
         fprintf(f, "%s [%s]\n", text_of(item, "message"), text_of(item, rule));
     }
     if (json_is_object(list))
@@ -158,7 +158,7 @@ char *check_words(json_t *answer, const char *name)
     if (!f)
         return NULL;
     bool valid = json_is_true(json_object_get(answer, "valid"));
-    fprintf(f, "%s\n", valid ? "valid: nothing of it was run" : "not valid: nothing of it was run");
+    fprintf(f, "%s\n", valid ? "valid; the code was not run" : "not valid; the code was not run");
     print_error(f, json_object_get(answer, "error"), name);
     print_violations(f, json_object_get(answer, "violations"), name);
     print_analysis(f, json_object_get(answer, "analysis"));
