@@ -253,6 +253,8 @@ def test_kill_at_random_moments_loses_nothing_that_was_announced(serve, tools, c
     try:
         for i in range(8):
             time.sleep(0.5 + 0.13 * i % 0.4)
+            while len(announced) < 3 * i and any(thread.is_alive() for thread in threads):
+                time.sleep(0.1)  # a slow machine
             server = current["server"]
             gate = gate_of(server, tools)
             if i % 2 and gate:
