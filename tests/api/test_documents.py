@@ -43,7 +43,7 @@ if [ -e "$DOCUMENT/server" ]; then
     old=$(tail -1 "$DOCUMENT/server")
     kill "$old"
     # Its parent, the test, reaps it later.
-    while grep -qs "^State:[[:space:]]*[^Z]" "/proc/$old/status"; do sleep 0.02; done
+    while grep -qs "^State:[[:space:]]*[^Z[:space:]]" "/proc/$old/status"; do sleep 0.02; done
 fi
 rm -f "$DOCUMENT/ready"
 mkfifo "$DOCUMENT/ready"
@@ -64,7 +64,8 @@ words=()
 for word in "$@"; do
     words+=("${word/@(127.0.0.1|localhost):8000/127.0.0.1:$port}")
 done
-exec /usr/bin/curl -sS --fail-with-body "${words[@]}"
+case " $* " in *" -w "*) fail= ;; *) fail=--fail-with-body ;; esac # -w: the document shows the status itself
+exec /usr/bin/curl -sS $fail "${words[@]}"
 """.replace("#!/bin/bash\n", "#!/bin/bash\nshopt -s extglob\n")
 
 
