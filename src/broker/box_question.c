@@ -82,7 +82,7 @@ static void on_why(const struct asker *a, const struct box_question *w)
     struct refusal f;
     struct err e;
     if (net_host_normalise(w->word[1], strlen(w->word[1]), name, &e) < 0) {
-        snprintf(text, sizeof text, "this is no name of a host: %.400s", e.message);
+        snprintf(text, sizeof text, "this is not a host name: %.400s", e.message);
         say(a, EINVAL, text);
         return;
     }
@@ -177,7 +177,7 @@ static void on_udp(const struct asker *a, const struct box_question *w)
     const char *host = netbox_name_at(a->box, &w->address);
     explain_other("udp", "udp", host, host ? NULL : &w->address, w->port,
                   "boxes have TCP only, no UDP",
-                  "names are looked up by the system's resolver functions, which work", &f);
+                  "use TCP; the system's resolver functions look up names", &f);
     f.from_box = true;
     netbox_refuse(a->box, &f);
     box_question_refuse(a->box, &a->from, a->length, EACCES, &f);
@@ -190,10 +190,8 @@ static void on_raw(const struct asker *a, const struct box_question *w)
     snprintf(why, sizeof why, "a socket of family %.16s, type %.16s, protocol %.16s", w->word[2],
              w->word[3], w->word[4]);
     explain_other("raw", "socket_kind", NULL, NULL, 0, "",
-                  "boxes have TCP sockets, and no others that "
-                  "lead anywhere",
-                  &f);
-    snprintf(f.sentence, sizeof f.sentence, "%s is not for boxes [socket_kind]", why);
+                  "only TCP sockets (SOCK_STREAM) reach the network from a box", &f);
+    snprintf(f.sentence, sizeof f.sentence, "%s is not available in boxes [socket_kind]", why);
     f.from_box = true;
     netbox_refuse(a->box, &f);
     box_question_refuse(a->box, &a->from, a->length, EPERM, &f);
@@ -207,7 +205,7 @@ static void on_question(const struct asker *a, char *text, size_t length)
         [QUESTION_CLOSED] = on_closed, [QUESTION_UDP] = on_udp,         [QUESTION_RAW] = on_raw};
     struct box_question words;
     if (box_question_parse(text, length, &words) < 0)
-        say(a, EINVAL, "this is not a question that the broker knows");
+        say(a, EINVAL, "unknown question");
     else
         calls[words.kind](a, &words);
 }

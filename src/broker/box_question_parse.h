@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// box_question_parse: a question of box_question.h, taken apart and checked.  Called by
+// box_question_parse: parses and checks a question of box_question.h.  Called by
 // box_question.c; touches nothing but its arguments. Fuzzed by tests/fuzz/fuzz_ask.c.
 
 #ifndef CONSTRICTOR_BROKER_BOX_QUESTION_PARSE_H
@@ -30,7 +30,7 @@ struct box_question {
     uint16_t port;
 };
 
-// `text` has room for one byte more than `length`, and is cut into words.  0, or -1: no such
+// `text` has room for one byte more than `length`, and is cut into words.  0, or -1: an unknown
 // question.
 int box_question_parse(char *text, size_t length, struct box_question *ret);
 

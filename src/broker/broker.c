@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// broker: see broker.h.  The process: what the keeper says, the loop, and the clock.
+// broker: see broker.h.  The process: messages of the keeper, the loop, and the clock.
 
 #include "broker/broker.h"
 
@@ -36,14 +36,14 @@ static void for_each_box(struct broker *b, void (*call)(struct netbox *x))
     }
 }
 
-// A file that cannot be used leaves everything as it was.
+// A file that cannot be used changes nothing.
 static void reload(struct broker *b, int file)
 {
     struct err e;
     struct net_policy *policy = net_policy_load(b->config, file, &e), *old = b->policy;
     if (!policy || net_policy_learn_from(policy, old, &e) < 0) {
         net_policy_free(policy);
-        err_wrap(&e, "the rules stay as they were");
+        err_wrap(&e, "the old rules stay in force");
         log_err(LOG_ERROR, &e);
         return;
     }
@@ -90,7 +90,7 @@ static void on_message(struct broker *b, const union wire_message *m, int *fds, 
         log_line(LOG_ERROR, "box %llu came with %zu sockets", (unsigned long long)m->net_box.box,
                  count);
         break;
-    case WIRE_NET_GONE: // closed when the gate has been heard: it may have asked what the box did
+    case WIRE_NET_GONE: // closed after the gate's messages: one may ask what the box did
         if (b->leaving_count == BROKER_LEAVING_MAX)
             close_leaving(b);
         b->leaving[b->leaving_count++] = m->net_box.box;
@@ -113,11 +113,11 @@ void broker_hear_keeper(struct broker *b)
         if (r == -EAGAIN || r == -EINTR)
             return;
         if (r == -EMSGSIZE || r == -EBADMSG) {
-            log_line(LOG_ERROR, "the keeper sent what could not be taken: %s", strerror(-r));
+            log_line(LOG_ERROR, "malformed message from the keeper: %s", strerror(-r));
             continue;
         }
         if (r <= 0) {
-            b->stop = true; // it is gone, and with it every box
+            b->stop = true; // the keeper is gone, and with it every box
             return;
         }
         on_message(b, &m, fds, count);
@@ -175,7 +175,7 @@ void broker_pause(struct broker *b)
 
 // ---- life ---------------------------------------------------------------------------------------
 
-// Between two turns of the loop nobody holds on to anything.
+// Between two turns of the loop no pointer to them is left.
 static void bury(struct broker *b)
 {
     struct conn *c;
@@ -252,7 +252,7 @@ static void close_all(struct broker *b)
     fd_close(&b->audit_file);
 }
 
-// What c-ares reads again later; Landlock follows a link to its file.
+// c-ares reads these again later; Landlock follows a link to its file.
 static const char *const resolver_files[] = {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf",
                                              NULL};
 

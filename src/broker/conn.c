@@ -25,8 +25,8 @@ enum { FDS_EACH = 1 + 3, FDS_SPARE = 64 }; // attempts of dial.c; keeper, gate, 
 
 // ---- ends ---------------------------------------------------------------------------------------
 
-// How it ends when it is closed.  A reset until it is known to have ended in order: so a broker
-// that is killed leaves errors behind, and not downloads that look complete.
+// How a close ends it.  A reset until both sides have ended normally: when the broker is killed,
+// code sees an error, not a download that looks complete.
 static void set_reset(int fd, bool reset)
 {
     struct linger now = {.l_onoff = reset};
@@ -106,7 +106,7 @@ static void tell_asker(struct conn *c, int errnum, const char *text)
     c->has_asker = false;
 }
 
-// For code that meets the reset, and asks.
+// Code that meets the reset may ask why.
 static void remember_end(const struct conn *c, const struct refusal *f)
 {
     struct sockaddr_storage sa;
@@ -154,7 +154,7 @@ void conn_finish(struct conn *c, int errnum)
     conn_close(c, errnum != 0);
 }
 
-// The far side cannot be had.
+// The host cannot be reached.
 static void conn_fail(struct conn *c, int errnum, const char *why)
 {
     char text[NET_ADDRESS_TEXT], sentence[REPORT_SENTENCE_MAX];
@@ -183,9 +183,9 @@ static void refuse_verdict(struct conn *c, const struct net_address *address,
     conn_refuse(c, &f);
 }
 
-// SECURITY: an address of this very machine is not private when the machine is a public one; but
-// what listens there was not made for boxes, the server's own port first of all.  The kernel knows
-// which address it would come from: the same one.
+// SECURITY: an address of this machine may be public, but services that listen there, such as this
+// server, are not meant for boxes.  The kernel tells: the source address of such a connection is
+// the destination.
 static bool is_own(const struct net_address *a, uint16_t port)
 {
     struct sockaddr_storage sa, me;
@@ -199,8 +199,7 @@ static bool is_own(const struct net_address *a, uint16_t port)
            memcmp(&mine, a, sizeof mine) == 0;
 }
 
-// Only a rule of the operator about the very address opens it: who writes 0.0.0.0/0 means the
-// world.
+// Only a rule of the operator for exactly this address opens it: 0.0.0.0/0 means the world.
 static bool is_own_and_shut(const struct conn *c, const struct net_address *a)
 {
     const struct net_rules *rules[NET_RULE_SETS_MAX];
@@ -214,12 +213,12 @@ static void refuse_own(struct conn *c, const struct net_address *a)
     struct refusal f;
     explain_other("connect", "own_address", c->host, a, c->port,
                   "it leads to an address of the host that this server runs on",
-                  "only a rule of the operator for that very address opens it", &f);
+                  "only a rule of the operator for exactly this address opens it", &f);
     conn_refuse(c, &f);
 }
 
-// SECURITY: for boxes that install, and for the very host and port that the operator gave a login
-// for.
+// SECURITY: only for boxes that install, and only for the host and port that the operator gave a
+// login for.
 static const struct net_login *login_of(const struct conn *c)
 {
     const struct net_logins *l = &c->box->broker->logins;
@@ -255,7 +254,7 @@ static void on_dialled(int fd, int errnum, const struct net_address *a, void *ar
         return;
     }
     const struct net_login *who = c->login ? NULL : login_of(c);
-    if (who) { // and once more when there is TLS
+    if (who) { // started again for TLS
         c->address = *a;
         if (!(c->login = login_new(b->base, fd, b->tls, who, on_login, c)))
             conn_fail(c, ENOMEM, strerror(ENOMEM));
@@ -266,7 +265,7 @@ static void on_dialled(int fd, int errnum, const struct net_address *a, void *ar
     c->address = *a;
     c->state = CONN_DIALLED;
     c->active_ms = clock_ms();
-    judge(c, a, &v); // rules may have changed while it took
+    judge(c, a, &v); // rules may have changed meanwhile
     if (v.reason != NET_ALLOWED) {
         refuse_verdict(c, a, &v);
         return;
@@ -316,7 +315,7 @@ static void on_resolved(const struct resolve_answer *a, void *argument)
     } failures[] = {
         [RESOLVE_NO_NAME] = {EHOSTUNREACH, "the name has no address"},
         [RESOLVE_TIMEOUT] = {ETIMEDOUT, "the resolver does not answer"},
-        [RESOLVE_FAILED] = {EHOSTUNREACH, "the resolver cannot tell its address"},
+        [RESOLVE_FAILED] = {EHOSTUNREACH, "the resolver could not look it up"},
     };
     struct conn *c = argument;
     c->lookup = NULL;
@@ -372,7 +371,7 @@ static void on_proxy_resolved(const struct resolve_answer *a, void *argument)
         conn_fail(c, EHOSTUNREACH, "the proxy of --index-proxy has no address");
 }
 
-// SECURITY: names only; a proxy that is asked for addresses would lead into its own network.
+// SECURITY: names only; for an address a proxy would lead into its own network.
 static void set_out_by_proxy(struct conn *c)
 {
     struct broker *b = c->box->broker;
@@ -384,7 +383,7 @@ static void set_out_by_proxy(struct conn *c)
         c->lookup = resolver_ask(b->resolver, b->proxy.host, on_proxy_resolved, c);
 }
 
-// Judges, counts and sets out.  `c` may be closed when this returns.
+// Judges, counts and dials.  `c` may be closed when this returns.
 static void set_out(struct conn *c)
 {
     struct netbox *b = c->box;
@@ -395,7 +394,7 @@ static void set_out(struct conn *c)
     if (named && !c->host) {
         explain_other("connect", "unknown_address", NULL, &c->wanted, c->port,
                       "the address stands for no name that this box has looked up",
-                      "look the name up again: the broker that gave it out was replaced", &f);
+                      "look the name up again: the broker has restarted since", &f);
         conn_refuse(c, &f);
         return;
     }
@@ -482,7 +481,7 @@ static void take_in(struct netbox *b, int fd)
             relay_open(c);
         return;
     }
-    // A connection that was asked for has had its turn.
+    // A connection that the box asked for was counted then.
     const char *over = quota_take_turn(&b->quota);
     c = over ? NULL : conn_new(b, &wanted, port);
     if (over) {

@@ -56,7 +56,7 @@ void dial_free(struct dial *d)
     free(d);
 }
 
-// What is told in the end: that a host answers 'no' says more than that there is no way to another.
+// The error to report: a host that refuses says more than one without a route.
 static void note(struct dial *d, int errnum)
 {
     static const int telling[] = {ECONNREFUSED, ETIMEDOUT};
@@ -98,7 +98,7 @@ static void on_event(evutil_socket_t fd, short what, void *argument)
     go_on(d);
 }
 
-// 1: under way; 0: this address is of no use.
+// 1: started; 0: this address cannot be used.
 static int begin(struct dial *d, struct attempt *a, size_t which)
 {
     struct sockaddr_storage sa;
@@ -130,7 +130,7 @@ static int begin(struct dial *d, struct attempt *a, size_t which)
     return 1;
 }
 
-// The next attempt in a moment, or the end of all; at once when nothing is under way.
+// Schedules the next attempt or the end; at once when no attempt is under way.
 static int set_timer(struct dial *d)
 {
     int64_t left_ms = d->under_way ? d->until_ms - clock_ms() : 0;
@@ -142,8 +142,7 @@ static int set_timer(struct dial *d)
     return event_add(d->timer, &tv);
 }
 
-// Starts the next attempt if there is one to start; ends when there is none and nothing is under
-// way.
+// Starts the next attempt; ends when none is left and none is under way.
 static void go_on(struct dial *d)
 {
     struct attempt *place = NULL;
@@ -189,8 +188,8 @@ struct dial *dial_new(struct event_base *base, const struct net_address *address
     for (size_t i = 0; i < DIAL_AT_ONCE; i++)
         d->attempts[i].fd = -1;
     d->timer = evtimer_new(base, on_timer, d);
-    // The first attempt is made here, so that it does not wait for a turn of the loop; what fails
-    // at once is told from the loop, because the caller does not have `d` yet.
+    // The first attempt starts here, without waiting for a turn of the loop.  An immediate failure
+    // is reported from the loop, because the caller does not have `d` yet.
     if (d->timer && d->count)
         while (d->next < d->count && !begin(d, &d->attempts[0], d->next++))
             ;

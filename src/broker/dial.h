@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dial: a TCP connection to the first of some addresses that answers (RFC 8305 in small).  Called
-// by conn.c with addresses that were judged; it dials these and no others.
+// dial: a TCP connection to the first of some addresses that answers (a small RFC 8305).  Called by
+// conn.c with judged addresses; it dials no others.
 
 #ifndef CONSTRICTOR_BROKER_DIAL_H
 #define CONSTRICTOR_BROKER_DIAL_H
@@ -22,9 +22,8 @@ enum {
 
 struct dial;
 
-// Calls back once, never before it has returned: a connected socket, which is taken, and its
-// address; or
-// -1 and the errno of the last failure.  NULL: out of memory.
+// Calls back once, after it has returned: a connected socket, which the callee owns, and its
+// address; or -1 and the errno of the last failure.  NULL: out of memory.
 struct dial *dial_new(struct event_base *base, const struct net_address *addresses, size_t count,
                       uint16_t port,
                       void (*done)(int fd, int errnum, const struct net_address *a, void *argument),

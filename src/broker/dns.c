@@ -2,9 +2,8 @@
 //
 // dns: the resolver of a box.  Called by netbox.c when a datagram came to its port 53.
 //
-// SECURITY: a name that is not allowed is answered here, and nobody outside hears of it: a look-up
-// is a message to whoever runs the name's server (DNS tunnel).  Of allowed names only addresses are
-// looked up.
+// SECURITY: a name that is not allowed is answered here and never sent outside: a look-up is a
+// message to the name's server (DNS tunnel).  Of allowed names only addresses are looked up.
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,10 +18,10 @@
 
 enum {
     DATAGRAMS = 32, // in one turn
-    TTL_S = 30,     // what it stands for is looked up again at each connection anyway
+    TTL_S = 30,     // each connection looks the name up again anyway
 };
 
-// Somebody in the box who waits for an answer.
+// A question of the box that waits for its answer.
 struct lookup {
     struct broker *broker;
     uint64_t box; // by number: the box may be gone when the answer comes
@@ -81,7 +80,7 @@ static void on_resolved(const struct resolve_answer *a, void *argument)
     if (b) {
         struct net_verdict v;
         b->lookups--;
-        netbox_judge(b, l->name, NULL, 0, &v); // it may have changed meanwhile
+        netbox_judge(b, l->name, NULL, 0, &v); // the rules may have changed meanwhile
         if (v.reason != NET_ALLOWED)
             answer(b, l, QUERY_NO_NAME, NULL);
         else if (a->status == RESOLVE_OK)
@@ -98,7 +97,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-// Names that no rule is about and that libraries ask for by themselves.
+// Names that libraries look up by themselves and that no rule can name.
 static bool answer_special(const struct netbox *b, const struct lookup *l)
 {
     static const uint8_t loopback[4] = {127, 0, 0, 1};
@@ -126,7 +125,7 @@ static void look_up(struct netbox *b, const struct lookup *l)
         return;
     }
     if (l->query.type != QUERY_A) {
-        answer(b, l, QUERY_OK, NULL); // no address of IPv6 stands for it, and nothing else is told
+        answer(b, l, QUERY_OK, NULL); // boxes get IPv4 addresses only, and no other records
         return;
     }
     if (netbox_is_proxied(b)) { // the proxy looks it up
@@ -161,7 +160,7 @@ static void on_query(struct netbox *b, struct lookup *l, const uint8_t *data, si
         answer(b, l, (enum query_code)code, NULL);
         return;
     }
-    // Only what may lead to a question outside takes a turn.
+    // Only a look-up that may be sent outside counts for the rate.
     const char *over = l->query.type == QUERY_A ? quota_take_turn(&b->quota) : NULL;
     if (over) {
         explain_quota(NULL, NULL, 0, over, &f); // one event for all names: they may be millions
@@ -175,7 +174,7 @@ static void on_query(struct netbox *b, struct lookup *l, const uint8_t *data, si
     }
     struct err e;
     if (net_host_normalise(l->query.name, strlen(l->query.name), l->name, &e) < 0) {
-        // What is no name of a host is not looked up for anybody: _service, \000, numbers.
+        // Names that are not host names are never looked up: _service, \000, numbers.
         explain_other("resolve", "not_a_host", NULL, NULL, 0, e.message, NULL, &f);
         refuse(b, l, &f, QUERY_NO_NAME);
         return;

@@ -50,7 +50,8 @@ static void hint_set(const struct netbox *b, unsigned set, struct refusal *r)
         net_address_text(r->address, text);
     const char *what = r->host ? r->host : text;
     char target[TARGET];
-    if (strcmp(r->reason, net_reason_name(NET_PORT)) == 0) { // else too much would be asked for
+    // Name the port, to ask for no more than needed.
+    if (strcmp(r->reason, net_reason_name(NET_PORT)) == 0) {
         report_target(r->host, r->address, r->port, target, sizeof target);
         what = target;
     }
@@ -76,8 +77,7 @@ static void explain_scope(const struct net_verdict *v, struct refusal *r)
     if (r->address)
         net_address_text(r->address, text);
     if (v->scope == NET_LOOPBACK && !r->host)
-        snprintf(why, sizeof why,
-                 "this is the box itself, and the host's loopback cannot be reached from it");
+        snprintf(why, sizeof why, "this is the box itself; a box cannot reach the host's loopback");
     else if (r->host)
         snprintf(why, sizeof why, "it leads to %s, %s %s address", text, article(v->scope),
                  net_scope_name(v->scope));
@@ -85,9 +85,10 @@ static void explain_scope(const struct net_verdict *v, struct refusal *r)
         snprintf(why, sizeof why, "this is %s %s address", article(v->scope),
                  net_scope_name(v->scope));
     sentence(r, why);
-    snprintf(r->hint, sizeof r->hint,
-             "only a rule of the operator for that very address opens it, such as --allow-host %s",
-             text);
+    snprintf(
+        r->hint, sizeof r->hint,
+        "only a rule of the operator for exactly this address opens it, such as --allow-host %s",
+        text);
 }
 
 void explain_verdict(const struct netbox *b, const char *action, const char *host,
@@ -98,7 +99,7 @@ void explain_verdict(const struct netbox *b, const char *action, const char *hos
     begin(ret, action, net_reason_name(v->reason), host, address, port);
     snprintf(ret->rule, sizeof ret->rule, "%s", v->rule);
     if (!b->is_granted) {
-        sentence(ret, "nobody has given this box network yet");
+        sentence(ret, "this box has no permission for the network yet");
         return;
     }
     switch (v->reason) {
@@ -107,7 +108,7 @@ void explain_verdict(const struct netbox *b, const char *action, const char *hos
         snprintf(why, sizeof why, "the rule '%s' denies it", v->rule);
         sentence(ret, why);
         snprintf(ret->hint, sizeof ret->hint, "%s",
-                 v->set == 0 ? "a denial of the operator cannot be lifted by a run"
+                 v->set == 0 ? "the operator denies it; no argument of a run can allow it"
                              : "it is in the 'deny' list of this run's 'network' argument");
         return;
     case NET_PORT:
@@ -116,8 +117,7 @@ void explain_verdict(const struct netbox *b, const char *action, const char *hos
         sentence(ret, why);
         break;
     case NET_ADDRESS_REFUSED:
-        sentence(ret,
-                 "no rule is about this address; connect to a host that is allowed by its name");
+        sentence(ret, "no rule is about this address; connect to an allowed host by its name");
         break;
     case NET_HTTP:
         snprintf(why, sizeof why, "the rule '%s' does not allow this method or path", v->rule);

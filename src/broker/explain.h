@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// explain: why something was refused, for people: a sentence for the exception that the code sees,
-// and a hint for whoever asked for the run.  Called by everybody who refuses.
+// explain: why the broker refused: a sentence for the exception that the code sees, and a hint for
+// the caller of the run.  Called wherever the broker refuses.
 
 #ifndef CONSTRICTOR_BROKER_EXPLAIN_H
 #define CONSTRICTOR_BROKER_EXPLAIN_H

@@ -2,9 +2,8 @@
 //
 // gate_socket: see gate_socket.h.
 //
-// SECURITY: the gate parses what strangers send, so it may have been taken over.  What it can do
-// here is to grant less than the operator's rules, which the broker has from the configuration
-// itself.
+// SECURITY: the gate parses foreign input and may be hostile.  Here it can only grant less than the
+// operator's rules, which the broker reads from the configuration itself.
 
 #include "broker/gate_socket.h"
 
@@ -39,7 +38,7 @@ static bool put(struct gate_socket *t, const char *text, size_t length)
 {
     if (send(t->fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
         return true;
-    return errno != EAGAIN && errno != EINTR; // it will not be better later
+    return errno != EAGAIN && errno != EINTR; // other errors do not go away: drop it
 }
 
 static void drop_first(struct gate_socket *t)
@@ -81,7 +80,7 @@ static void defer(struct gate_socket *t, char *text, size_t length)
 static void send_json(struct gate_socket *t, json_t *o)
 {
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    // Bounded by its parts; the events are what can be long.
+    // Only the events can be long.
     if (text && strlen(text) > BROKER_DATAGRAM) {
         size_t lost = json_array_size(json_object_get(o, "events"));
         (void)json_object_set_new(o, "events", json_array());
@@ -120,7 +119,7 @@ static void parse_sets(json_t *list, struct net_rules *ret, size_t *ret_count, s
     }
 }
 
-// A grant that cannot be read takes away what was granted before.
+// SECURITY: a malformed grant revokes the one before it.
 static void on_grant(struct netbox *b, json_t *o)
 {
     struct net_rules rules[NET_RULE_SETS_MAX] = {0};
@@ -139,8 +138,7 @@ static void on_grant(struct netbox *b, json_t *o)
     if (count == SIZE_MAX || netbox_grant(b, key, run, rules, count) < 0) {
         for (size_t i = 0; count != SIZE_MAX && i < count; i++)
             net_rules_done(&rules[i]);
-        log_line(LOG_ERROR, "box %llu: a grant is of no use: %s", (unsigned long long)b->id,
-                 e.message);
+        log_line(LOG_ERROR, "box %llu: invalid grant: %s", (unsigned long long)b->id, e.message);
         netbox_revoke(b);
     }
 }
@@ -158,13 +156,13 @@ static void on_message(struct broker *b, const char *text, size_t length)
     const char *op = json_string_value(json_object_get(o, "op"));
     json_t *number = json_object_get(o, "box");
     if (!op || !json_is_integer(number) || json_integer_value(number) <= 0) {
-        log_line(LOG_ERROR, "the gate sent what is no message");
+        log_line(LOG_ERROR, "malformed message from the gate");
         json_decref(o);
         return;
     }
     uint64_t id = (uint64_t)json_integer_value(number);
     struct netbox *x = netbox_find(b, id);
-    if (!x) { // the keeper names a box to us first, but that may have come since we heard it last
+    if (!x) { // the keeper announces a box first, but that message may not be read yet
         broker_hear_keeper(b);
         x = netbox_find(b, id);
     }
@@ -186,7 +184,7 @@ void gate_socket_read(struct broker *b)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n <= 0) {
-            gate_socket_link(b, -1); // that gate is gone; the keeper brings a new one
+            gate_socket_link(b, -1); // that gate is gone; the keeper sends a new one
             return;
         }
         if ((size_t)n <= sizeof t->buffer)
@@ -199,7 +197,7 @@ void gate_socket_read(struct broker *b)
 static void on_gate(evutil_socket_t fd, short what, void *argument)
 {
     (void)fd, (void)what;
-    broker_drain(argument); // first the keeper: the box of a grant may be new
+    broker_drain(argument); // the keeper first: the box of a grant may be new
 }
 
 void gate_socket_link(struct broker *b, int fd)
@@ -212,7 +210,7 @@ void gate_socket_link(struct broker *b, int fd)
         *events[i] = NULL;
     }
     while (t->pending_count)
-        drop_first(t); // a new gate has not asked for them
+        drop_first(t); // they answer the gate before this one
     fd_close(&t->fd);
     if (fd < 0)
         return;
@@ -221,7 +219,7 @@ void gate_socket_link(struct broker *b, int fd)
     t->event = event_new(b->base, fd, EV_READ | EV_PERSIST, on_gate, b);
     t->room = event_new(b->base, fd, EV_WRITE | EV_PERSIST, on_room, t);
     if (!t->event || !t->room || event_add(t->event, NULL) < 0)
-        log_line(LOG_ERROR, "out of memory: the gate cannot be heard");
+        log_line(LOG_ERROR, "out of memory: messages of the gate are not read");
 }
 
 int gate_socket_open(struct broker *b, struct err *e)

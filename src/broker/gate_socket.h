@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // gate_socket: the broker's end of the socket to the gate: grants come in, reports go out (see
-// broker.h).
+// wire/broker.h).
 
 #ifndef CONSTRICTOR_BROKER_GATE_SOCKET_H
 #define CONSTRICTOR_BROKER_GATE_SOCKET_H

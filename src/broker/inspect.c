@@ -3,7 +3,8 @@
 // inspect: see inspect.h.
 //
 // SECURITY: many hosts share one address (content networks), so an allowed name leads to a machine
-// that serves names that are not.  The name inside must be the one that was asked for.
+// that also serves names that are not allowed.  The name inside must be the one that the rules
+// allowed.
 
 #include "broker/inspect.h"
 
@@ -17,7 +18,7 @@
 #include "broker/request.h"
 #include "broker/tls_hello.h"
 
-// Rules about addresses are asked for by their text.
+// For rules about addresses the address itself is the name.
 static const char *host_of(const struct conn *c, char text[NET_ADDRESS_TEXT])
 {
     if (c->host)
@@ -56,7 +57,7 @@ static ssize_t on_hello(struct conn *c, const uint8_t *data, size_t length)
     if (h == TLS_HELLO_MORE)
         return 0;
     if (h == TLS_HELLO_BAD)
-        return refuse(c, "tls", "tls_malformed", "the first bytes are not a proper ClientHello",
+        return refuse(c, "tls", "tls_malformed", "the first bytes are not a valid ClientHello",
                       NULL);
     if (c->host && !name[0])
         return refuse(c, "tls", "sni_missing", "the ClientHello names no host (SNI)",
@@ -65,7 +66,7 @@ static ssize_t on_hello(struct conn *c, const uint8_t *data, size_t length)
         snprintf(why, sizeof why, "the ClientHello is for '%s' (SNI)", name);
         return refuse(
             c, "tls", "sni_mismatch", why,
-            "the name in TLS must be the one that was connected to; look that one up instead");
+            "the name in TLS must be the name that the code connected to: connect to the TLS name");
     }
     c->inspect.state = INSPECT_PASS;
     return (ssize_t)length;
@@ -83,7 +84,7 @@ static int judge_request(struct conn *c, const struct request_head *h)
         snprintf(why, sizeof why, "the request is for '%s' (Host)",
                  h->host[0] ? h->host : h->host_text);
         return refuse(c, "http", "host_mismatch", why,
-                      "the Host of a request must be the name that was connected to");
+                      "the Host of a request must be the name that the code connected to");
     }
     if (!c->inspect.bounded)
         return 0;
@@ -101,18 +102,18 @@ static int judge_request(struct conn *c, const struct request_head *h)
     return -1;
 }
 
-// An answer with status 101 makes the rest another protocol's; any other leaves it HTTP.
+// After status 101 the rest is another protocol; after any other status it stays HTTP.
 static int begin_upgrade(struct conn *c, const struct request_head *h)
 {
-    // SECURITY: with answers of earlier requests on their way, bytes that come down could be any of
-    // theirs; and of other protocols h2c carries requests that nobody would judge. The same goes
-    // for the names of hosts there, and in TLS that begins later.
+    // SECURITY: while answers of earlier requests are due, bytes that come down could belong to any
+    // of them.  And h2c carries requests that would not be judged, nor would host names there or in
+    // TLS that begins later.
     if ((c->host || c->inspect.bounded) && !h->websocket)
-        return refuse(c, "http", "http_upgrade", "only a WebSocket may begin inside of HTTP",
-                      "use HTTP/1.1 as it is, or TLS from the first byte on");
+        return refuse(c, "http", "http_upgrade", "HTTP may change to a WebSocket only",
+                      "use HTTP/1.1 without upgrade, or TLS from the first byte on");
     if (c->inspect.bounded && c->inspect.requests > 1)
         return refuse(c, "http", "http_upgrade",
-                      "a WebSocket may begin here only as the first request",
+                      "a WebSocket must be the first request of its connection here",
                       "rules bound the requests to this host");
     c->inspect.state = INSPECT_UPGRADE;
     c->inspect.status_length = 0;
@@ -146,7 +147,8 @@ static ssize_t on_http(struct conn *c, const uint8_t *data, size_t length)
         if (s == REQUEST_MORE)
             break;
         if (s == REQUEST_BAD)
-            return refuse(c, "http", "http_ambiguous", why, "send requests as RFC 9112 has them");
+            return refuse(c, "http", "http_ambiguous", why,
+                          "send requests as RFC 9112 defines them");
         if (s == REQUEST_HEAD && on_head(c, &head) < 0)
             return -1;
         at += used;
@@ -184,7 +186,7 @@ static ssize_t on_first(struct conn *c, const uint8_t *data, size_t length)
         if (c->inspect.bounded)
             return refuse(c, "tls", "http_bounded",
                           "rules bound the requests to this host, and "
-                          "nobody can see those inside TLS",
+                          "the broker cannot read them inside TLS",
                           "use plain HTTP on a port that allows it");
         c->inspect.state = INSPECT_HELLO;
         return 0;
@@ -193,8 +195,8 @@ static ssize_t on_first(struct conn *c, const uint8_t *data, size_t length)
         c->inspect.state = INSPECT_HTTP;
         return 0;
     }
-    // Servers skip empty lines before a request; so they go on, and the first bytes are those
-    // behind.
+    // Servers skip empty lines before a request: they go on, and the first bytes are those after
+    // them.
     size_t skip = 0;
     while (skip < length && (data[skip] == '\r' || data[skip] == '\n'))
         skip++;
@@ -203,8 +205,8 @@ static ssize_t on_first(struct conn *c, const uint8_t *data, size_t length)
     enum request_look look = request_look(data + skip, length - skip);
     if (look == REQUEST_LOOK_YES)
         c->inspect.state = INSPECT_HTTP;
-    // SECURITY: a method that nobody knows may come in pieces, and hosts are named in HTTP/2 as
-    // well, where nobody looks.  Connections to addresses name no host that would matter.
+    // SECURITY: an unknown method may come in pieces, and HTTP/2 names hosts where this cannot see
+    // them.  On connections to addresses the host does not matter.
     bool h2 = length - skip >= sizeof h2_begin - 1 &&
               memcmp(data + skip, h2_begin, sizeof h2_begin - 1) == 0;
     if (!c->host && (look == REQUEST_LOOK_NO || h2))
@@ -219,8 +221,8 @@ static ssize_t on_line(struct conn *c, const uint8_t *data, size_t length)
     bool ends, http = request_line_names_http(&c->inspect.line, data, length, &ends);
     if (ends && http)
         return refuse(c, "http", "http_ambiguous",
-                      "this is a request, but of no known method or not in one piece",
-                      "send requests as RFC 9112 has them");
+                      "this request has an unknown method or does not come in one piece",
+                      "send requests as RFC 9112 defines them");
     if (ends)
         c->inspect.state = INSPECT_PASS;
     return (ssize_t)length;
@@ -259,19 +261,19 @@ int inspect_end(struct conn *c)
     if (f->end == f->cleared)
         return 0;
     if (c->inspect.state == INSPECT_FIRST && !c->inspect.bounded && c->inspect.held_ms) {
-        f->cleared = f->end; // too short to be anything
+        f->cleared = f->end; // too short for any protocol
         c->inspect.state = INSPECT_PASS;
         c->inspect.held_ms = 0;
         return 0;
     }
     return refuse(c, c->inspect.state == INSPECT_HELLO ? "tls" : "http", "incomplete",
-                  "it ends in the middle of a ClientHello or of a request", NULL);
+                  "the box ended the connection within a ClientHello or a request", NULL);
 }
 
 void inspect_late(struct conn *c)
 {
     (void)refuse(c, c->inspect.state == INSPECT_HELLO ? "tls" : "http", "incomplete",
-                 "the rest of a ClientHello or of a request did not come within 10 seconds", NULL);
+                 "a ClientHello or a request was not complete within 10 seconds", NULL);
 }
 
 void inspect_rules_changed(struct conn *c)
@@ -281,6 +283,7 @@ void inspect_rules_changed(struct conn *c)
         c->inspect.state != INSPECT_HTTP)
         (void)refuse(
             c, "http", "http_bounded",
-            "rules bound the requests to this host now, and this connection cannot be read", NULL);
+            "rules now bound the requests to this host, and the broker cannot read this connection",
+            NULL);
     c->inspect.bounded = bounded;
 }

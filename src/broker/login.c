@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // login: see login.h.  libssl works on memory here; bytes are carried by two bufferevents, each of
-// which stops reading while the other one has LOGIN_HELD_MAX bytes that nobody took.
+// which stops reading while LOGIN_HELD_MAX bytes wait in the other.
 
 #include "broker/login.h"
 
@@ -31,14 +31,14 @@ struct login {
     const struct net_login *who;
     struct request request;
     bool is_open;           // the handshake is done
-    bool is_over, is_quiet; // the index has said all; the box has
+    bool is_over, is_quiet; // the index sends no more; nor does the box
     void (*done)(int fd, int errnum, const char *why, void *argument);
     void *argument;
 };
 
 // ---- a head -------------------------------------------------------------------------------------
 
-// Others do not go on: nobody knows what all of them do to some server.
+// SECURITY: all others are dropped, because some server may treat them in an unexpected way.
 static const char *const harmless[] = {"accept",        "accept-encoding", "user-agent",
                                        "range",         "if-range",        "if-none-match",
                                        "cache-control", "pragma",          "if-modified-since"};
@@ -73,9 +73,9 @@ static const char *check_head(const struct request_head *h, const struct net_log
     struct net_address address;
     bool named = net_address_parse(who->host, &address) < 0;
     if (strcmp(h->method, "GET") != 0 && strcmp(h->method, "HEAD") != 0)
-        return "an index with a login is asked with GET and HEAD only";
+        return "an index with a login takes GET and HEAD only";
     if (h->upgrade)
-        return "an index with a login is asked in HTTP/1.1 only";
+        return "an index with a login takes HTTP/1.1 only";
     if (named && strcmp(h->host, who->host) != 0)
         return "the request is for another host";
     return NULL;
@@ -91,7 +91,7 @@ ssize_t login_head(const char *data, size_t length, const struct request_head *h
     char port[8] = "";
     *ret_why = check_head(h, who);
     if (!*ret_why && (first < tail || memcmp(data + first - tail, version, tail) != 0))
-        *ret_why = "an index with a login is asked in HTTP/1.1 only";
+        *ret_why = "an index with a login takes HTTP/1.1 only";
     if (!*ret_why && cap < length + ADDED_MAX)
         *ret_why = "the head is too long";
     if (*ret_why)
@@ -138,7 +138,7 @@ static int fail(struct login *l, int errnum, const char *why)
     return -1;
 }
 
-// Nothing goes on in either direction; relay.c sees the end, and ends what is left.
+// Stops both directions; relay.c sees the end and closes the connection.
 static int give_up(struct login *l, int errnum, const char *why)
 {
     if (!l->is_open)
@@ -189,7 +189,7 @@ static int shake_hands(struct login *l)
     if (r != 1 && bad != X509_V_OK)
         return fail(l, EPROTO, X509_verify_cert_error_string(bad));
     if (r != 1)
-        return fail(l, EPROTO, "what answers there does not speak TLS as it should");
+        return fail(l, EPROTO, "the TLS handshake failed");
     l->is_open = true;
     (void)bufferevent_set_timeouts(l->far, NULL, NULL);
     balance(l);
@@ -198,7 +198,7 @@ static int shake_hands(struct login *l)
     return -1;
 }
 
-// What the index says.  Negative: `l` may be gone.
+// Reads from the index.  Negative: `l` may be gone.
 static int take_answers(struct login *l)
 {
     char piece[PIECE];
@@ -244,7 +244,7 @@ static void on_far_event(struct bufferevent *far, short what, void *argument)
         (void)give_up(l, ETIMEDOUT, "no TLS handshake within 15 seconds");
     } else if (what & BEV_EVENT_ERROR || !l->is_open) {
         (void)give_up(l, ECONNRESET, "the index hung up during the TLS handshake");
-    } else { // without a word in TLS: whoever counts sees that something is missing
+    } else { // no TLS close: a truncated answer must look truncated
         l->is_over = true;
         end_when_sent(l);
     }
@@ -303,7 +303,7 @@ static void on_far_write(struct bufferevent *far, void *argument)
         balance(l);
 }
 
-// The box has said all, or is gone: then relay.c ends it.
+// The box sends no more or is gone: relay.c ends the connection.
 static void on_near_event(struct bufferevent *near, short what, void *argument)
 {
     struct login *l = argument;
@@ -368,7 +368,7 @@ static bool begin(struct login *l, struct event_base *base, int pair[2])
     bufferevent_setwatermark(l->far, EV_READ, 0, LOGIN_HELD_MAX);
     bufferevent_setwatermark(l->near, EV_READ, 0, 2 * REQUEST_HEAD_MAX);
     (void)bufferevent_set_timeouts(l->far, &most, NULL);
-    (void)SSL_do_handshake(l->ssl); // says hello, and waits
+    (void)SSL_do_handshake(l->ssl); // sends the ClientHello
     ERR_clear_error();
     char *data;
     long n = BIO_get_mem_data(l->out, &data);

@@ -20,12 +20,12 @@
 #include "net/rule.h"
 
 enum {
-    NAMES_BASE = 0xc6120000, // 198.18.0.0/15, kept for benchmarks: nobody's address (RFC 2544)
+    NAMES_BASE = 0xc6120000, // 198.18.0.0/15, reserved for benchmarks (RFC 2544)
     NAMES_MASK = 0x1ffff,
     BACKLOG = 128,
     ACCEPTS = 16,      // in one turn
     ADDRESS_PORTS = 6, // for rules about addresses; the others are for names
-    GRANT_MS = 2000,   // that a grant may come later than its box
+    GRANT_MS = 2000,   // how much later than its box a grant may come
 };
 
 static void listen_for_addresses(struct netbox *b);
@@ -51,7 +51,7 @@ void netbox_judge(const struct netbox *b, const char *host, const struct net_add
     net_judge(rules, netbox_rule_sets(b, rules), host, address, port, ret);
 }
 
-// With the ports that rules name for the host, or for addresses where the host may use any.
+// With the ports that rules name for the host, or for addresses when the host may use every port.
 bool netbox_may_use(const struct netbox *b, const char *host, const struct net_address *address,
                     struct net_verdict *ret)
 {
@@ -92,7 +92,7 @@ void netbox_revoke(struct netbox *b)
     while ((c = TAILQ_FIRST(&b->conns)))
         conn_reset(c);
     b->is_granted = false;
-    b->quota.grant = NULL; // it belongs to a policy that may be replaced
+    b->quota.grant = NULL; // it belongs to a policy that may be freed
 }
 
 void netbox_rules_changed(struct netbox *b)
@@ -119,7 +119,7 @@ int netbox_grant(struct netbox *b, const char *key, const char *run, struct net_
                  size_t count)
 {
     if (!b->is_granted || strcmp(b->key, key) != 0) {
-        // A box does not change hands; should it, nothing of the other key's stays open.
+        // A box never changes its key; if it did, no connection of the old key would stay open.
         struct conn *c;
         while ((c = TAILQ_FIRST(&b->conns)))
             conn_reset(c);
@@ -294,7 +294,7 @@ void netbox_listen_for(struct netbox *b, const char *name)
     n->epoch = b->epoch;
     size_t count =
         net_ports(rules, netbox_rule_sets(b, rules), name, ports + 2, BROKER_TCP_FDS, &any);
-    for (size_t i = any ? 0 : 2; i < count + 2; i++) { // of "every port" first the usual ones
+    for (size_t i = any ? 0 : 2; i < count + 2; i++) { // for "every port" the usual ones first
         int r = netbox_listen(b, ports[i]);
         if (r < 0)
             log_line(LOG_DEBUG, "box %llu: port %u: %s", (unsigned long long)b->id, ports[i],
@@ -302,7 +302,7 @@ void netbox_listen_for(struct netbox *b, const char *name)
     }
 }
 
-// Libraries in C connect without asking; for names the look-up opens the ports.
+// C libraries connect without asking; for names the look-up opens the ports.
 static void listen_for_addresses(struct netbox *b)
 {
     const struct net_rules *rules[NET_RULE_SETS_MAX];
@@ -400,8 +400,8 @@ static struct netbox *netbox_new(struct broker *broker, uint64_t id, const int *
     b->ask = fds[1];
     TAILQ_INIT(&b->conns);
     TAILQ_INIT(&b->ready_conns);
-    // A broker that is new gives out other addresses than the one before it: what code still has
-    // from that one stands for nothing, instead of for another host.
+    // Each broker process uses other addresses: one that code still has from an earlier broker
+    // stands for no host, instead of for a wrong one.
     if (getrandom(&b->name_first, sizeof b->name_first, 0) < 0)
         b->name_first = (uint32_t)(uintptr_t)b;
     b->name_first &= NAMES_MASK;
@@ -428,9 +428,8 @@ void netbox_open(struct broker *broker, uint64_t id, const int *fds)
         adopt_port(b, &b->ports[i]);
 }
 
-// Not before its grant: a broker that is new hears of boxes at once, and of their grants when the
-// gate has heard of the broker.  What code does meanwhile waits in the sockets, instead of being
-// refused.
+// Not before its grant: a new broker hears of boxes at once, but of grants only after the gate has
+// heard of the broker.  Until then connections wait in the sockets instead of being refused.
 static void hear(struct netbox *b)
 {
     if (b->is_heard)

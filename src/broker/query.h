@@ -35,9 +35,8 @@ struct query {
     char name[QUERY_TEXT]; // text with dots; what is not printable is \DDD
 };
 
-// 0: `ret` is a question.  QUERY_FORMAT or QUERY_NOT_DONE: only id and flags are, for an answer
-// that says so.
-// -1: not even that; no answer.
+// 0: `ret` is a question.  QUERY_FORMAT or QUERY_NOT_DONE: only id and flags are set, for an error
+// answer.  -1: unreadable, send no answer.
 int query_read(const uint8_t *data, size_t length, struct query *ret);
 
 // Returns the answer's length.  `address` is four bytes or NULL.

@@ -22,7 +22,7 @@ struct quota_key *quota_key_take(struct quota_keys *keys, unsigned *count, const
     if (k) {
         TAILQ_REMOVE(keys, k, link);
     } else {
-        // The key that nobody has used for longest makes room.
+        // The key unused for longest makes room.
         struct quota_key *old;
         TAILQ_FOREACH (old, keys, link) {
             if (!old->boxes)
@@ -60,7 +60,7 @@ void quota_keys_free(struct quota_keys *keys)
     }
 }
 
-// A new hour begins; what is open stays open.
+// Begins a new hour; open connections stay open.
 static void tick(struct quota_key *k)
 {
     int64_t now_ms = clock_ms();
@@ -71,7 +71,7 @@ static void tick(struct quota_key *k)
     k->hour_ms = now_ms;
 }
 
-// A bucket that holds one second's worth and is filled all the time.
+// A token bucket of one second's worth.
 static bool has_token(struct quota_use *u, uint64_t rate, int64_t now_us)
 {
     if (rate == UINT64_MAX)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quota: how much of the network a box, and all boxes of a key, have used, and whether there is
-// more.  Called by conn.c, relay.c, inspect.c and dns.c.  A box counts for its whole life, a key
-// for an hour at a time.
+// quota: how much of the network a box, and all boxes of a key, have used and may use.  Called by
+// conn.c, relay.c, inspect.c and dns.c.  A box counts for its whole life, a key for an hour at a
+// time.
 
 #ifndef CONSTRICTOR_BROKER_QUOTA_H
 #define CONSTRICTOR_BROKER_QUOTA_H
@@ -32,17 +32,18 @@ struct quota_key {
 TAILQ_HEAD(quota_keys, quota_key);
 
 struct quota {                     // of one box
-    const struct net_grant *grant; // the limits; NULL: nothing was granted, nothing goes
+    const struct net_grant *grant; // the limits; NULL: nothing is granted
     struct quota_use use;
     struct quota_key *key;
 };
 
-// Finds the key's counters or begins them.  NULL: out of memory.  The box holds on to them.
+// Finds the key's counters or begins them.  NULL: out of memory.  The box borrows them until it
+// gives them back.
 struct quota_key *quota_key_take(struct quota_keys *keys, unsigned *count, const char *name);
 void quota_key_give(struct quota_key *k); // fine with NULL
 void quota_keys_free(struct quota_keys *keys);
 
-// Each takes what it says, and returns NULL; or takes nothing and returns which quota is used up:
+// Each takes from a quota and returns NULL; or takes nothing and returns the quota that is used up:
 // "rate",
 // "connections", "key_connections", ...
 const char *quota_take_turn(struct quota *q); // one connection or look-up

@@ -2,10 +2,9 @@
 //
 // relay: see relay.h.
 //
-// A chunk is read into the broker's one buffer and written from there.  What the other side has no
-// room for goes into a buffer of the connection's own, and nothing more is read until that is
-// empty; from then on this direction reads into its own buffer, so that nothing is copied again,
-// until it has nothing to do.
+// A chunk is read into the broker's one buffer and written from there.  Bytes that the other side
+// has no room for go into a buffer of the connection's own, and reading stops until that is empty.
+// From then on this direction reads into its own buffer, which saves copies, until it is idle.
 
 #include "broker/relay.h"
 
@@ -24,8 +23,8 @@ enum {
     // ahead, and the mark bounds what waits for a reader that does not read; both leave the kernel
     // its own tuning.
     WINDOW = 1024 * 1024,
-    // Whoever has more connections than these gets less for each further one, or some boxes that do
-    // not read would press the TCP memory of the whole host.
+    // A box with more connections than these gets less for each further one: else a few boxes that
+    // do not read would use up the TCP memory of the host.
     WINDOWS_FULL = 4,
     WINDOW_LEAST = 64 * 1024,
 };
@@ -80,13 +79,13 @@ static enum step put(struct conn *c, enum way w, const uint8_t *data, size_t len
         return fail(c, errno == EPIPE ? ECONNRESET : errno);
     *ret_n = n < 0 ? 0 : (size_t)n;
     if (*ret_n < length) {
-        to->writable = false; // and told when it is again
+        to->writable = false; // the next edge says when it is writable again
         return STEP_WAIT;
     }
     return STEP_ON;
 }
 
-// What is held and may go on.
+// Writes the buffered bytes that may go on.
 static enum step flush(struct conn *c, enum way w)
 {
     struct flow *f = &c->flows[w];
@@ -118,7 +117,8 @@ static enum step hold(struct conn *c, struct flow *f, size_t used, size_t cleare
     return STEP_ON;
 }
 
-// How much of what was read may go on: all of it, but for a box's bytes that are not judged yet.
+// How many of the bytes that were read may go on: all, except those of a box that are not judged
+// yet.
 static ssize_t clear(struct conn *c, enum way w, const uint8_t *data, size_t length)
 {
     if (w == WAY_DOWN) {
@@ -141,7 +141,7 @@ static enum step count(struct conn *c, enum way w, size_t n)
     return STEP_ON;
 }
 
-// Something was read behind what is held.
+// Bytes were read after the buffered ones.
 static enum step took(struct conn *c, enum way w, size_t n)
 {
     struct flow *f = &c->flows[w];
@@ -163,7 +163,7 @@ static enum step took(struct conn *c, enum way w, size_t n)
     return s;
 }
 
-// The far side has answered: what was held back may go on now.
+// The far side has answered: deferred bytes may go on now.
 static enum step look_again(struct conn *c)
 {
     struct flow *f = &c->flows[WAY_UP];
@@ -183,7 +183,7 @@ static enum step get(struct conn *c, enum way w, size_t *budget)
     struct end *from = &c->ends[w == WAY_UP ? SIDE_BOX : SIDE_FAR];
     if (f->ended || !from->readable || (w == WAY_UP && c->inspect.state == INSPECT_UPGRADE))
         return STEP_WAIT;
-    if (f->buffer && f->start) { // only what is not judged is left: to the front
+    if (f->buffer && f->start) { // only unjudged bytes are left: move them to the front
         memmove(f->buffer, f->buffer + f->start, f->end - f->start);
         f->end -= f->start;
         f->cleared -= f->start;
@@ -204,7 +204,7 @@ static enum step get(struct conn *c, enum way w, size_t *budget)
     return took(c, w, (size_t)n);
 }
 
-// The end of one direction is the end of the other side's reading, no more.
+// The end of one direction shuts down that direction only.
 static enum step pass_end(struct conn *c, enum way w)
 {
     struct flow *f = &c->flows[w];
@@ -236,7 +236,7 @@ static enum step pump(struct conn *c, enum way w, size_t *budget)
         if (s == STEP_ON)
             continue;
         if (s == STEP_WAIT && f->buffer && f->start == f->end)
-            flow_empty(c->box->broker, f); // nothing to do: somebody else may need it
+            flow_empty(c->box->broker, f); // idle: another connection may need the buffer
         return s;
     }
 }
@@ -261,8 +261,8 @@ static bool has_edges(const struct conn *c)
     return event_base_get_features(c->box->broker->base) & EV_FEATURE_ET;
 }
 
-// poll() has no edges (base/loop.h): an end is waited for while it is known to be not readable or
-// not writable.
+// poll() has no edges (base/loop.h): wait for an end while it is known to be not readable or not
+// writable.
 static void arm(struct conn *c, enum side s)
 {
     struct end *e = &c->ends[s];
@@ -287,7 +287,7 @@ static size_t pump_both(struct conn *c)
 {
     size_t budget = RELAY_TURN;
     c->active_ms = clock_ms();
-    // Down first: it may tell that what waits to go up may go.
+    // Down first: an answer may release bytes that wait to go up.
     if (pump(c, WAY_DOWN, &budget) != STEP_CLOSED && pump(c, WAY_UP, &budget) != STEP_CLOSED) {
         arm_both(c);
         if (has_more(c))

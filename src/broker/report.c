@@ -56,7 +56,7 @@ void report_refusal(struct report *r, const struct refusal *f)
             r->events[i]->count += !f->again;
             return;
         }
-    // SECURITY: what code says of itself must not push out what was seen.
+    // SECURITY: events that code reports must not push out those that the broker saw.
     size_t said = 0;
     for (size_t i = 0; i < r->event_count; i++)
         said += r->events[i]->from_box;
@@ -75,7 +75,7 @@ void report_refusal(struct report *r, const struct refusal *f)
     snprintf(e->address, sizeof e->address, "%s", address);
     snprintf(e->rule, sizeof e->rule, "%s", f->rule);
     snprintf(e->hint, sizeof e->hint, "%s%s%s", f->sentence, f->hint[0] ? "; " : "", f->hint);
-    // Cutting may have gone through a character.
+    // The cut may have split a character.
     text_sanitize(e->hint);
     text_sanitize(e->rule);
     r->events[r->event_count++] = e;
@@ -106,7 +106,7 @@ void report_traffic(struct report *r, const char *host, uint16_t port, unsigned 
     r->bytes_down += down;
     struct report_host *h = host_of(r, host, port);
     if (!h) {
-        r->hosts_left_out += connections; // the sums have it
+        r->hosts_left_out += connections; // the totals include it
         return;
     }
     h->connections += connections;

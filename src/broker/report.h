@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// report: what a box did on the network since the last report: refusals, and traffic by host.
-// Filled by everybody who refuses or carries, sent by talk.c.  Bounded: the same refusal again is a
-// count.
+// report: what a box did on the network since the last report: refusals, and traffic by host. Every
+// part that refuses or carries fills it; gate_socket.c sends it.  Bounded: the same refusal again
+// only counts.
 
 #ifndef CONSTRICTOR_BROKER_REPORT_H
 #define CONSTRICTOR_BROKER_REPORT_H
@@ -16,14 +16,14 @@
 
 enum { REPORT_HINT_MAX = 512, REPORT_SENTENCE_MAX = 512 };
 
-// Something that was refused.  Texts are borrowed; see explain.h for who fills it.
+// A refusal.  Texts are borrowed; explain.c fills it.
 struct refusal {
     const char *action, *reason;       // literals
     const char *host;                  // NULL: an address
     const struct net_address *address; // NULL: not known
     uint16_t port;                     // 0: none
-    bool from_box;                     // the code's own side said so
-    bool again; // the second half of a question that was refused: not to be counted twice
+    bool from_box;                     // the Python side in the box reported it
+    bool again; // the second half of the same question: do not count it twice
     char rule[NET_RULE_TEXT];
     char sentence[REPORT_SENTENCE_MAX]; // for the exception
     char hint[REPORT_HINT_MAX];         // what to do

@@ -68,9 +68,8 @@ static bool is_method(const uint8_t *token, size_t length)
     return false;
 }
 
-// A whole line tells by its end, whatever it begins with.  Only what may still become a request of
-// a known method is waited for: code that sends "hello" and waits for an answer must not wait for
-// us.
+// The end of a whole line decides, whatever it begins with.  Wait only for bytes that may still
+// become a request of a known method: code that sends "hello" and expects an answer must not hang.
 enum request_look request_look(const uint8_t *data, size_t length)
 {
     struct request_line line = {0};
@@ -86,7 +85,7 @@ enum request_look request_look(const uint8_t *data, size_t length)
 
 // ---- a head -------------------------------------------------------------------------------------
 
-// What the lines of one head say about the rest.
+// What the header lines say about the body.
 struct facts {
     bool has_host, has_length, chunked, old; // old: HTTP/1.0
     uint64_t length;
@@ -100,9 +99,8 @@ static int hex(unsigned char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// SECURITY: rules compare the path as it was written.  So there must be one way only to write it:
-// no dot segments, no empty ones, no path parameters next to dots, and nothing escaped that need
-// not be.
+// SECURITY: rules compare the path as written, so there must be only one way to write it: no dot
+// segments, no empty segments, no parameters next to dots, no needless escapes.
 static bool is_plain(const char *path)
 {
     for (const char *p = path; *p; p++) {
@@ -133,7 +131,7 @@ static const char *read_target(struct slice target, struct request_head *head)
     for (size_t i = 0; i < target.length; i++) {
         unsigned char c = (unsigned char)target.at[i];
         if (c < 0x21 || c == 0x7f || c == '#')
-            return "the request's target has characters that no target has";
+            return "the request's target has invalid characters";
         ascii &= c < 0x80;
     }
     bool star = equals(target, "*") && strcmp(head->method, "OPTIONS") == 0;
@@ -160,7 +158,7 @@ static const char *read_first_line(struct slice line, struct request_head *head,
     memcpy(head->method, line.at, n);
     head->method[n] = '\0';
     if (strcmp(head->method, "CONNECT") == 0)
-        return "CONNECT asks for a proxy, and this is none";
+        return "CONNECT needs a proxy, and this is not one";
     struct slice rest = {blank + 1, line.length - n - 1};
     blank = memchr(rest.at, ' ', rest.length);
     if (!blank)
@@ -176,7 +174,7 @@ static const char *read_first_line(struct slice line, struct request_head *head,
 
 static const char *on_host(struct slice v, struct request_head *head, struct facts *f)
 {
-    static const char bad[] = "the Host line is not a host";
+    static const char bad[] = "the Host line has no valid host";
     if (f->has_host)
         return "there are two Host lines";
     f->has_host = true;
@@ -192,7 +190,7 @@ static const char *on_host(struct slice v, struct request_head *head, struct fac
     if (n == 0)
         return NULL;
     if (v.at[0] == '[')
-        return v.at[n - 1] == ']' ? NULL : bad; // an address, never the name that was asked for
+        return v.at[n - 1] == ']' ? NULL : bad; // an address, never the allowed name
     if (net_host_normalise(v.at, n, head->host, NULL) < 0)
         head->host[0] = '\0'; // nor is this
     return NULL;
@@ -202,10 +200,10 @@ static const char *on_length(struct slice v, struct request_head *head, struct f
 {
     (void)head;
     if (f->has_length || v.length == 0 || v.length > 18)
-        return "Content-Length is there twice or is no length";
+        return "Content-Length appears twice or is invalid";
     for (size_t i = 0; i < v.length; i++) {
         if (!isdigit((unsigned char)v.at[i]))
-            return "Content-Length is no number";
+            return "Content-Length is not a number";
         f->length = f->length * 10 + (uint64_t)(v.at[i] - '0');
     }
     f->has_length = true;
@@ -216,7 +214,7 @@ static const char *on_encoding(struct slice v, struct request_head *head, struct
 {
     (void)head;
     if (f->chunked || !equals(v, "chunked"))
-        return "Transfer-Encoding is something else than 'chunked'";
+        return "Transfer-Encoding is not 'chunked'";
     f->chunked = true;
     return NULL;
 }
@@ -279,7 +277,7 @@ static const char *read_head(const char *at, size_t length, struct request_head 
         at = lf + 1;
         if (line.length == 0)
             return first ? "there is an empty line before the request"
-                         : (at == end ? NULL : "there is something behind the head");
+                         : (at == end ? NULL : "bytes follow the end of the head");
         why = first ? read_first_line(line, head, f) : read_line(line, head, f);
     }
     return why ? why : "the head has no end";
@@ -305,7 +303,8 @@ static enum request_step begin(struct request *r, const uint8_t *data, size_t le
     return REQUEST_HEAD;
 }
 
-// The end of a head is an empty line, with or without carriage returns; without is refused later.
+// The end of a head is an empty line, with or without carriage returns; a head without them is
+// refused later.
 static size_t find_end(struct request *r, const uint8_t *data, size_t length)
 {
     size_t from = r->scanned;
@@ -326,7 +325,7 @@ static size_t find_end(struct request *r, const uint8_t *data, size_t length)
 
 // ---- a body -------------------------------------------------------------------------------------
 
-// One byte of a line: 1 when it ends here, -1 when no such line exists.
+// One byte of a line: 1 when the line ends here, -1 when it is malformed.
 static int line_byte(struct request *r, unsigned char c)
 {
     if (++r->line > REQUEST_LINE_MAX)
@@ -382,7 +381,7 @@ static const char *trailer_byte(struct request *r, unsigned char c)
 {
     int end = line_byte(r, c);
     if (end < 0 || ++r->total > REQUEST_TRAILERS_MAX)
-        return "the lines behind the last chunk are too long or not lines";
+        return "the trailer after the last chunk is too long or malformed";
     if (end == 0)
         return NULL;
     if (r->line == 2)

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// request: HTTP/1 requests as they pass, one after the other on a connection: where a head begins,
-// what it
-// says, and where its body ends.  Called by inspect.c; touches nothing but its arguments.  Fuzzed
-// by tests/fuzz/fuzz_request.c.
+// request: parses HTTP/1 requests as they pass on a connection: where a head begins, what it says,
+// where its body ends.  Called by inspect.c; touches nothing but its arguments.  Fuzzed by
+// tests/fuzz/fuzz_request.c.
 //
-// SECURITY: strict.  Whatever two servers could read in two ways (two lengths, a folded line, a
-// bare line feed, a blank before a colon, an absolute target) is refused: else a second request
-// could hide in the first one's body (request smuggling) and would not be judged.
+// SECURITY: strict.  What two servers could read in two ways (two lengths, a folded line, a bare
+// line feed, a blank before a colon, an absolute target) is refused: else a second request could
+// hide in the body of the first (request smuggling) and escape judgement.
 
 #ifndef CONSTRICTOR_BROKER_REQUEST_H
 #define CONSTRICTOR_BROKER_REQUEST_H

@@ -20,7 +20,7 @@
 
 enum {
     KEEP_MS = 60 * 1000,
-    KEEP_LEAST_MS = 1000, // between the look-up and the connection there is no second one
+    KEEP_LEAST_MS = 1000, // one look-up is enough for the look-up of the code and its connection
     KEEP_FAILURE_MS = 5000,
     OTHER_FAMILY_MS = 50,
     TRY_MS = 1000, // one server; doubled with every round
@@ -56,10 +56,10 @@ struct name {
     struct event *timer;
 };
 
-// What c-ares holds on to; it outlives the name when that could not wait.
+// The argument of a c-ares query; it outlives a name that was dropped.
 struct question {
     struct resolver *resolver;
-    struct name *name; // NULL: nobody cares any more
+    struct name *name; // NULL: the name was dropped
     enum family family;
 };
 
@@ -172,7 +172,7 @@ static struct name *name_find(struct resolver *r, const char *text)
     return n;
 }
 
-// SECURITY: boxes choose names below an allowed wildcard, as many as they like.  The oldest makes
+// SECURITY: below an allowed wildcard a box can look up any number of names.  The oldest makes
 // room.
 static bool make_room(struct resolver *r)
 {
@@ -225,7 +225,7 @@ static enum resolve_status status_of(int ares)
     }
 }
 
-// One address of each family in turn, IPv4 first: where there is no IPv6 that costs nothing.
+// Addresses of the families in turn, IPv4 first: costs nothing on machines without IPv6.
 static void merge(struct name *n, struct resolve_answer *a)
 {
     for (size_t i = 0; i < RESOLVE_ADDRESSES_MAX; i++)
@@ -234,7 +234,7 @@ static void merge(struct name *n, struct resolve_answer *a)
                 a->addresses[a->count++] = n->found[f].addresses[i];
     if (a->count)
         return;
-    // A server that knows no IPv6 answers anything about it; so what it said about IPv4 counts.
+    // A server without IPv6 may answer such questions with any error, so its IPv4 answer counts.
     bool waiting = n->questions[V4] || n->questions[V6];
     a->status = waiting ? RESOLVE_TIMEOUT : status_of(n->found[V4].status);
     a->why = waiting ? ares_strerror(ARES_ETIMEOUT) : ares_strerror(n->found[V4].status);
@@ -253,7 +253,7 @@ static void finish(struct name *n)
         n->questions[f] = NULL;
     }
     (void)event_del(n->timer);
-    // Those who are called back may ask again, but only their own waiting can end meanwhile.
+    // A callback may start new waits, but can end only its own.
     struct resolve_answer answer = n->answer;
     struct resolve_wait *w;
     LIST_HEAD(, resolve_wait) waits = LIST_HEAD_INITIALIZER(waits);
@@ -338,7 +338,7 @@ static void question_send(const struct name *n, enum family f)
     ares_getaddrinfo(n->resolver->channel, n->text, NULL, &hints, on_answer, n->questions[f]);
 }
 
-// Asks; what the hosts file knows is known when this returns.
+// Asks; names in the hosts file are answered before this returns.
 static struct name *name_ask(struct resolver *r, const char *text)
 {
     struct timeval late = {.tv_sec = RESOLVE_MS / 1000, .tv_usec = RESOLVE_MS % 1000 * 1000};
@@ -365,7 +365,7 @@ struct resolve_wait *resolver_ask(struct resolver *r, const char *name,
                                   void *argument)
 {
     static const struct resolve_answer busy = {.status = RESOLVE_FAILED,
-                                               .why = "too much is asked at one time"};
+                                               .why = "too many look-ups at one time"};
     struct name *n = name_find(r, name);
     if (!n)
         n = name_ask(r, name);
@@ -430,7 +430,7 @@ struct resolver *resolver_new(struct event_base *base, const struct text_list *s
     }
     r->base = base;
     TAILQ_INIT(&r->names);
-    // SECURITY: no search domains: 'api.example.org.corp.example' was allowed by nobody.
+    // SECURITY: no search domains: no rule allowed 'api.example.org.corp.example'.
     struct ares_options options = {
         .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES,
         .timeout = TRY_MS,

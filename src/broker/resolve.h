@@ -3,8 +3,8 @@
 // resolve: names to addresses, by the resolvers of the system or of --dns, through c-ares.  Called
 // by dns.c and conn.c, for names that are allowed and for no others.
 //
-// Answers are kept for as long as they say, at most a minute, failures for five seconds.  Everybody
-// who wants the same name waits for the same question.
+// Answers are cached for their TTL, at most a minute; failures for five seconds.  All requests for
+// a name share one question.
 
 #ifndef CONSTRICTOR_BROKER_RESOLVE_H
 #define CONSTRICTOR_BROKER_RESOLVE_H
@@ -49,9 +49,9 @@ void resolver_free(struct resolver *r);
 struct resolve_wait *resolver_ask(struct resolver *r, const char *name,
                                   void (*done)(const struct resolve_answer *a, void *argument),
                                   void *argument);
-void resolver_forget(struct resolve_wait *w); // nobody waits any more; fine with NULL
+void resolver_forget(struct resolve_wait *w); // cancels the wait; fine with NULL
 
-// So much is under way that whoever has asked for much should wait.
+// So many look-ups are under way that a box with many of them should wait.
 bool resolver_is_busy(const struct resolver *r);
 
 // What is known without asking; NULL: nothing.

@@ -51,7 +51,7 @@ struct end {
 
 // One direction: bytes [start, cleared) may be written, [cleared, end) are not judged yet.
 struct flow {
-    uint8_t *buffer; // RELAY_BUFFER bytes of the pool; NULL: nothing is held
+    uint8_t *buffer; // RELAY_BUFFER bytes of the pool; NULL: nothing is buffered
     size_t start, cleared, end;
     bool ended; // no more will be read
     bool shut;  // and the other side knows
@@ -76,7 +76,7 @@ struct inspect {
     struct request_line line;
     char status[INSPECT_STATUS];
     size_t status_length;
-    bool again;      // what is held is to be looked at again
+    bool again;      // judge the buffered bytes again
     int64_t held_ms; // since when bytes wait for the rest of something; 0: none do
 };
 
@@ -86,7 +86,7 @@ struct conn {
     TAILQ_ENTRY(conn) link;  // of the box
     TAILQ_ENTRY(conn) ready; // of the box, or of the dead
     bool is_ready, is_closed, is_counted;
-    bool is_kept; // asked for, and the box has not connected yet
+    bool is_kept; // the box asked for it and has not connected yet
     struct netbox *box;
     enum conn_state state;
     struct net_address wanted; // as the code sees it
@@ -95,13 +95,13 @@ struct conn {
     struct net_address address; // that was dialled
     struct resolve_wait *lookup;
     struct dial *dial;
-    struct tunnel *tunnel; // a proxy is asked to lead on
+    struct tunnel *tunnel; // the CONNECT to a proxy
     struct login *login;   // makes TLS of it, and adds the index's login
     bool is_proxied;       // `address` is that of the proxy, which looks the name up itself
     struct end ends[SIDES];
     struct flow flows[WAYS];
     struct inspect inspect;
-    bool has_asker; // somebody waits for the answer of 'connect ... wait'
+    bool has_asker; // the box waits for the answer of 'connect ... wait'
     struct sockaddr_storage asker;
     socklen_t asker_length;
     int64_t began_ms, active_ms;
@@ -116,12 +116,11 @@ TAILQ_HEAD(conn_list, conn);
 enum {
     NETBOX_NAMES_MAX = 4096,
     NETBOX_RUN_TEXT = 64,
-    NETBOX_KEPT_MAX = 8, // connections that were asked for and are waited for
+    NETBOX_KEPT_MAX = 8, // connections that the box asked for and has not made yet
     NETBOX_LOOKUPS_MAX = 64,
     NETBOX_LOOKUPS_FAIR = 4, // while others need the resolver
     NETBOX_TABLE = 1024,
-    NETBOX_ENDED_MAX =
-        4, // connections that were refused when they were open, and may be asked about
+    NETBOX_ENDED_MAX = 4, // refused open connections that the box may ask about
     NETBOX_ENDED_TEXT = 1000,
 };
 
@@ -203,18 +202,18 @@ struct broker {
     struct conn_list dead_conns;
     struct quota_keys keys;
     unsigned key_count;
-    uint8_t *buffer; // RELAY_BUFFER bytes, for whoever has his turn
+    uint8_t *buffer; // RELAY_BUFFER bytes, shared: for the connection that has its turn
     uint8_t *pool[RELAY_POOL];
     size_t pool_count;
     size_t fds_used, fds_max;
-    bool is_paused; // out of descriptors: nobody is accepted for a moment
+    bool is_paused; // out of descriptors: accept no connections for a moment
     size_t leaving_count;
-    uint64_t leaving[BROKER_LEAVING_MAX]; // boxes that are gone, until the gate has been heard
+    uint64_t leaving[BROKER_LEAVING_MAX]; // boxes that are gone, until the gate's messages are read
     bool stop;
 };
 
-// Reads what the keeper and the gate have sent.  For whoever hears from a box: what bounds it was
-// sent before its code was.
+// Reads the messages of the keeper and the gate.  Called before a box's bytes are handled: its
+// grant was sent before its code.
 void broker_drain(struct broker *b);
 void broker_hear_keeper(struct broker *b); // only that
 void broker_pause(struct broker *b);

@@ -15,7 +15,7 @@
 enum { TLS_HELLO_MAX = 16 * 1024 }; // bytes, records and all; a post-quantum one has about 2000
 
 enum tls_hello {
-    TLS_HELLO_MORE, // so far it may become one
+    TLS_HELLO_MORE, // incomplete so far
     TLS_HELLO_BAD,
     TLS_HELLO_DONE,
 };

@@ -20,8 +20,8 @@ struct tunnel {
     struct event *event;
     size_t sent, asked;
     char question[NET_HOST_MAX * 2 + NET_LOGIN_MAX + 128];
-    int64_t until_ms; // SECURITY: for all of it, or a proxy that sends a byte now and then holds it
-                      // for hours
+    int64_t until_ms; // SECURITY: one limit for the whole answer: a proxy that sends a byte now and
+                      // then must not hold it for hours
     size_t count;
     char answer[TUNNEL_ANSWER_MAX + 1];
     void (*done)(int fd, int errnum, const char *why, void *argument);
@@ -74,14 +74,13 @@ static void take_answer(struct tunnel *t)
     if (http && code[0] == '2')
         finish(t, 0, "");
     else if (http && strncmp(code, "407", 3) == 0)
-        finish(t, EACCES, "the proxy wants another user or password");
+        finish(t, EACCES, "the proxy refuses this user or password");
     else
         finish(t, ECONNREFUSED,
-               http ? "the proxy refuses to lead there"
-                    : "what answers at --index-proxy is no proxy");
+               http ? "the proxy refuses this host" : "the server at --index-proxy is not a proxy");
 }
 
-// Looks first, and takes no more than belongs to it.
+// Peeks first, and takes only the bytes of the answer.
 static void on_answer(evutil_socket_t fd, short what, void *argument)
 {
     struct tunnel *t = argument;
@@ -109,7 +108,7 @@ static void on_answer(evutil_socket_t fd, short what, void *argument)
     if (end)
         take_answer(t);
     else if (t->count == TUNNEL_ANSWER_MAX || !wait_on(t))
-        finish(t, EPROTO, "the proxy says too much");
+        finish(t, EPROTO, "the proxy's answer is too long");
 }
 
 static void on_room(evutil_socket_t fd, short what, void *argument)

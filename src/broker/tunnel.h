@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tunnel: asks a proxy, over a connection that was made, to lead it on to a host (CONNECT).  Called
+// tunnel: asks a proxy, over an open connection, for a tunnel to a host (CONNECT).  Called
 // by conn.c for boxes that install, when the operator named a proxy for that.
 
 #ifndef CONSTRICTOR_BROKER_TUNNEL_H
@@ -15,8 +15,8 @@ enum { TUNNEL_MS = 15000, TUNNEL_ANSWER_MAX = 8192 };
 
 struct tunnel;
 
-// Takes `fd`.  Calls back once, never before it has returned: the same descriptor, which leads to
-// the host now, or -1 and why not.  NULL: out of memory; `fd` is closed.
+// Takes `fd`.  Calls back once, after it has returned: the same descriptor, which now leads to the
+// host, or -1 and the reason.  NULL: out of memory; `fd` is closed.
 struct tunnel *tunnel_new(struct event_base *base, int fd, const struct net_proxy *proxy,
                           const char *host, uint16_t port,
                           void (*done)(int fd, int errnum, const char *why, void *argument),

@@ -54,8 +54,8 @@ bool net_name_is_numeric(const char *name)
     size_t n = strlen(name);
     if (n && name[n - 1] == '.')
         n--;
-    // SECURITY: it is the last label that counts.  No top-level domain is a number, and the parsers
-    // that read one as an address look there as well, with one to four parts, in base 8, 10 or 16.
+    // SECURITY: the last label decides.  No top-level domain is a number, and parsers that accept
+    // such addresses take one to four parts in base 8, 10 or 16.
     const char *dot = memrchr(name, '.', n);
     const char *last = dot ? dot + 1 : name;
     size_t length = n - (size_t)(last - name);
@@ -115,7 +115,7 @@ static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
 bool net_address_within(const struct net_address *a, const struct net_address *base,
                         unsigned prefix)
 {
-    // IPv4 is no part of ::/0: who writes that means IPv6.
+    // ::/0 does not contain IPv4: it means IPv6.
     if (prefix > 128 || (prefix < V4_BITS && net_address_is_v4(a)))
         return false;
     return same_bits(a->bytes, base->bytes, prefix);
@@ -134,9 +134,9 @@ bool net_address_within(const struct net_address *a, const struct net_address *b
         V4(a, b, c, d), 128, NET_METADATA                                                          \
     }
 
-// What the longest prefix says holds.  By the registries of special-purpose addresses (RFC 6890 and
-// what was added since), more strictly where those leave a choice: relays and anycast of protocols
-// are reserved here, and of IPv6 only 2000::/3, which is what was given out, is public.
+// The longest matching prefix decides.  From the registries of special-purpose addresses (RFC 6890
+// and later), stricter where they leave a choice: relays and protocol anycast are reserved, and of
+// IPv6 only 2000::/3, the allocated part, is public.
 static const struct row {
     struct net_address base;
     unsigned prefix; // an IPv4 /n is 96 + n
@@ -159,7 +159,7 @@ static const struct row {
     {V4(203, 0, 113, 0), V4_BITS + 24, NET_RESERVED},
     {V4(224, 0, 0, 0), V4_BITS + 4, NET_MULTICAST},
     {V4(240, 0, 0, 0), V4_BITS + 4, NET_RESERVED},
-    // SECURITY: services of clouds that hand credentials to whatever reaches them.
+    // SECURITY: cloud services that give credentials to every client.
     ONE_V4(100, 100, 100, 200),
     ONE_V4(168, 63, 129, 16),
     ONE_V4(169, 254, 0, 23),
@@ -178,7 +178,7 @@ static const struct row {
     {{{0}}, 0, NET_RESERVED},
     {{{0}}, 128, NET_UNSPECIFIED},
     {{{[15] = 1}}, 128, NET_LOOPBACK},
-    {{{0x00, 0x64, 0xff, 0x9b}}, 96, NET_PUBLIC}, // NAT64: what is inside says
+    {{{0x00, 0x64, 0xff, 0x9b}}, 96, NET_PUBLIC}, // NAT64: the address inside decides
     {{{0x20}}, 3, NET_PUBLIC},
     {{{0x20, 0x01}}, 23, NET_RESERVED}, // protocols; Teredo is one of them
     {{{0x20, 0x01, 0x0d, 0xb8}}, 32, NET_RESERVED},

@@ -4,8 +4,8 @@
 // arguments.
 //
 // SECURITY: one address has many spellings: ::ffff:10.0.0.1, 64:ff9b::10.0.0.1 (NAT64),
-// 2002:0a00:0001:: (6to4), ::10.0.0.1.  Whatever carries an IPv4 address inside is judged by that
-// address as well.
+// 2002:0a00:0001:: (6to4), ::10.0.0.1.  An IPv6 address that contains an IPv4 address is also
+// judged by that.
 
 #ifndef CONSTRICTOR_NET_ADDRESS_H
 #define CONSTRICTOR_NET_ADDRESS_H
@@ -21,8 +21,7 @@ struct net_address {
 
 enum { NET_ADDRESS_TEXT = 46, NET_ADDRESS_EMBEDDED_MAX = 8 };
 
-// Why an address is nobody's business by default; NET_PUBLIC is the only one that a host rule alone
-// opens.
+// Why an address is closed by default.  A host rule alone opens NET_PUBLIC only.
 enum net_scope {
     NET_PUBLIC,
     NET_UNSPECIFIED,
@@ -50,8 +49,8 @@ socklen_t net_address_to_sockaddr(const struct net_address *a, uint16_t port,
 enum net_scope net_address_scope(const struct net_address *a);
 const char *net_scope_name(enum net_scope scope); // "private", "metadata", ...
 
-// The IPv4 addresses that an IPv6 address carries inside, by every form that there is; returns how
-// many. None of an IPv4 address.
+// The IPv4 addresses that an IPv6 address carries inside, in every known form; returns how many, 0
+// for an IPv4 address.
 size_t net_address_embedded(const struct net_address *a,
                             struct net_address ret[NET_ADDRESS_EMBEDDED_MAX]);
 

@@ -19,7 +19,7 @@ void net_quote(const char *text, size_t length, char ret[NET_QUOTE_MAX])
 {
     static const char more[] = "...";
     size_t room = NET_QUOTE_MAX - sizeof more, n = length < room ? length : room;
-    // A character is not cut in two.
+    // Do not split a character.
     while (n < length && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
         n--;
     for (size_t i = 0; i < n; i++)
@@ -86,21 +86,21 @@ static int check_labels(const char *name, const char *shown, struct err *e)
             return refuse(e, "labels have at most 63 characters, in the form with xn--", shown,
                           "a label is too long");
         if (label[0] == '-' || label[n - 1] == '-')
-            return refuse(e, "take the '-' away, or put it inside of the label", shown,
+            return refuse(e, "remove the '-', or put it inside the label", shown,
                           "a label begins or ends with '-'");
         for (size_t i = 0; i < n; i++)
             if (!((label[i] >= 'a' && label[i] <= 'z') || (label[i] >= '0' && label[i] <= '9') ||
                   label[i] == '-' || label[i] == '_'))
-                return refuse(e, "names are made of letters, digits, '-', '_' and dots", shown,
-                              "it has a character that names do not have");
+                return refuse(e, "names have letters, digits, '-', '_' and dots only", shown,
+                              "it has a character that names cannot have");
         label += n;
         if (!*label)
             return 0;
     }
 }
 
-// SECURITY: 0x7f.1 and 2130706433 are 127.0.0.1 for much software, and would be asked for as a name
-// here. Digits of other scripts have become ASCII by now.
+// SECURITY: much software reads 0x7f.1 and 2130706433 as 127.0.0.1; here they would be names.
+// Digits of other scripts have become ASCII by now.
 static int check_not_numeric(const char *name, const char *shown, struct err *e)
 {
     struct in_addr in;
@@ -126,8 +126,8 @@ static bool needs_idna(const char *name)
     return false;
 }
 
-// To A-labels; those that are there already must be what their U-labels give.  The result is below
-// NET_NAME_MAX or it is refused.
+// To A-labels; existing A-labels must match their U-labels.  Fails when the result reaches
+// NET_NAME_MAX.
 static int to_ascii(char name[NET_NAME_MAX + 1], const char *shown, struct err *e)
 {
     uint8_t *out = NULL;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// judge: what rules say about a connection or a request.  Called by the broker for everything that
-// code does; linear in the number of rules, and allocates nothing.
+// judge: decides about a connection or a request.  The broker calls it for everything that code
+// does; linear in the number of rules, allocates nothing.
 //
-// Who decides, in this order:
+// The order of decisions:
 //  1. a deny rule of any rule set, on the name, the address, or an IPv4 address inside of it;
 //  2. each rule set must allow the name, or the address where code connects to one;
 //  3. an address that is not public needs a rule of the operator's (sets[0]) about that address.
@@ -40,7 +40,7 @@ static bool has_port(const struct net_rule *r, uint16_t port)
     return port >= r->port_min && port <= r->port_max;
 }
 
-// May it open an address that is not public?
+// Can this rule open an address that is not public?
 static bool opens(const struct net_rule *r, enum net_scope scope)
 {
     if (r->kind == NET_KIND_ADDRESS)
@@ -48,7 +48,7 @@ static bool opens(const struct net_rule *r, enum net_scope scope)
     return scope != NET_METADATA && net_network_scope(&r->address, r->prefix) != NET_PUBLIC;
 }
 
-// ---- what is asked ------------------------------------------------------------------------------
+// ---- the question ------------------------------------------------------------------------------
 
 struct question {
     const char *host; // NULL: code connects to the address
@@ -71,7 +71,7 @@ static void ask(struct question *q, const char *host, const struct net_address *
     }
 }
 
-// Is the rule about what is asked for, whatever the port?
+// Is the rule about this host or address, whatever the port?
 static bool concerns(const struct net_rule *r, const struct question *q)
 {
     if (q->host)
@@ -81,7 +81,7 @@ static bool concerns(const struct net_rule *r, const struct question *q)
 
 static bool denies(const struct net_rule *r, const struct question *q)
 {
-    // A rule about some ports says nothing about a look-up.
+    // A rule with ports does not apply to a look-up.
     if (q->port ? !has_port(r, q->port) : !net_rule_any_port(r))
         return false;
     if (r->kind == NET_KIND_ANY || (q->host && names_host(r, q->host, q->length)))
@@ -116,7 +116,7 @@ static bool is_denied(const struct net_rules *const *sets, size_t count, const s
     return false;
 }
 
-// The rule that allows it, or NULL and in *ret_near one that would on another port.
+// The rule that allows it; or NULL, and *ret_near is one that allows it on another port.
 static const struct net_rule *find(const struct net_rules *set, const struct question *q,
                                    const struct net_rule **ret_near)
 {
@@ -131,14 +131,14 @@ static const struct net_rule *find(const struct net_rules *set, const struct que
     return NULL;
 }
 
-// SECURITY: only the operator opens what is behind the server's own walls, and only by naming the
-// address: a name that resolves to 127.0.0.1 is what DNS rebinding is made of.
+// SECURITY: only the operator can open addresses of internal networks, and only by naming the
+// address: a name that resolves to 127.0.0.1 is DNS rebinding.
 static bool is_opened(const struct net_rules *operator, const struct question * q)
 {
     for (size_t i = 0; i < operator->allow_count; i++) {
         const struct net_rule *r = &operator->allow[i];
-        // Bounds on requests are judged by the name; a rule about an address with bounds is for
-        // connections to that address.
+        // Bounds on requests apply to the name; an address rule with bounds is for connections to
+        // that address.
         if (holds_address(r, q->address) && has_port(r, q->port) && opens(r, q->scope) &&
             !(q->host && r->http))
             return true;
@@ -172,7 +172,7 @@ void net_judge(const struct net_rules *const *sets, size_t set_count, const char
         }
         first = first ? first : r;
     }
-    if (!first) // no sets, nobody's consent
+    if (!first) // no rule sets allow nothing
         decide(ret, why_not(&q, NULL, 0), 0, NULL);
     else if (address && q.scope != NET_PUBLIC && !is_opened(sets[0], &q))
         decide(ret, NET_SCOPE_REFUSED, 0, first);
@@ -216,7 +216,7 @@ bool net_bounds_http(const struct net_rules *const *sets, size_t set_count, cons
         bool free_of_bounds = false, bounded = false;
         for (size_t i = 0; i < sets[l]->allow_count && !free_of_bounds; i++) {
             const struct net_rule *r = &sets[l]->allow[i];
-            // Without a host nothing tells which rule it was: any with bounds will do.
+            // Without a host the rule is unknown: any rule with bounds counts.
             if ((host ? !concerns(r, &q) : net_rule_is_name(r)) || !has_port(r, port))
                 continue;
             bounded |= r->http != NULL;
@@ -357,7 +357,7 @@ size_t net_ports(const struct net_rules *const *sets, size_t set_count, const ch
     *ret_any = any;
     if (set_count == 0)
         return 0;
-    // Ports that somebody wrote come first, then the usual ones, then what ranges have.
+    // Single ports in rules come first, then the usual ones, then those of ranges.
     for (size_t l = 0; l < set_count; l++)
         for (size_t i = 0; i < sets[l]->allow_count; i++) {
             const struct net_rule *r = &sets[l]->allow[i];

@@ -106,11 +106,11 @@ int net_login_split(char *url, struct net_login *ret, struct err *e)
         at--;
     if (!at)
         return 0;
-    // SECURITY: a password over a connection that anybody can read is none.
+    // SECURITY: never send a password over a connection that others can read.
     int r = strncmp(url, "https://", 8) == 0
                 ? read_login(begin, at - 1, ret, e)
                 : bad(e, "an address with a user and a password has to begin with https://");
-    // Whatever it is: it is gone.
+    // The login is removed in every case.
     size_t left = strlen(begin + at);
     memmove(begin, begin + at, left + 1);
     explicit_bzero(begin + left, at);
@@ -167,7 +167,8 @@ static int take_entry(const char *machine, const char *user, const char *passwor
         return bad_file(e, "an entry has no login or no password, or its machine is no host");
     snprintf(url, sizeof url, "https://%s/", machine);
     int r = read_place(url, &one, e), n = snprintf(plain, sizeof plain, "%s:%s", user, password);
-    bool known = r == 0 && find(hosts, &one) && !find(all, &one); // others are none of our business
+    bool known =
+        r == 0 && find(hosts, &one) && !find(all, &one); // entries for other hosts are ignored
     if (known && (n < 0 || (size_t)n >= sizeof plain))
         r = bad_file(e, "user and password are too long");
     else if (known && (r = set_value(&one, plain, (size_t)n, e)) == 0)
@@ -217,12 +218,12 @@ int net_login_file(char *text, const struct net_logins *hosts, struct net_logins
             i++;
         const char *value = i < 3 ? next_word(&text) : NULL;
         if (!value || values[i] || (i && !values[0]))
-            return bad_file(e, "it has words that do not belong there"); // which may be secrets
+            return bad_file(e, "it has unknown words"); // which may be secrets
         values[i] = value;
     }
 }
 
-// SECURITY: who else can read it has the passwords.
+// SECURITY: every user that can read the file has the passwords.
 static int read_file(const char *path, char *text, struct err *e)
 {
     struct stat st;
@@ -233,8 +234,8 @@ static int read_file(const char *path, char *text, struct err *e)
         return err_set(e, ERR_BAD_CONFIG_FILE, 0, "give a file of at most 64 KiB",
                        "it is not a regular file, or too large");
     if ((st.st_mode & 077) || (st.st_uid != geteuid() && st.st_uid != 0))
-        return err_set(e, ERR_BAD_CONFIG_FILE, 0, "make it yours and private: chmod 600",
-                       "others than its owner may read it, or it is somebody else's");
+        return err_set(e, ERR_BAD_CONFIG_FILE, 0, "own it and make it private: chmod 600",
+                       "other users may read it, or another user owns it");
     ssize_t n = pread(fd, text, FILE_MAX - 1, 0);
     if (n < 0 || memchr(text, '\0', (size_t)n))
         return err_set(e, ERR_BAD_CONFIG_FILE, n < 0 ? errno : 0, "give a text file", "read it");
@@ -296,7 +297,7 @@ static int take_url(const struct config *c, enum config_key key, char *url,
     if (r > 0)
         r = add(all, &one, e);
     if (r == 0 && c->index_credentials[0] && strncmp(url, "https://", 8) == 0) {
-        struct err ignored; // what is wrong with it is told by net_policy_load
+        struct err ignored; // net_policy_load() reports what is wrong
         explicit_bzero(one.value, sizeof one.value);
         if (one.host[0] || read_place(url, &one, &ignored) == 0)
             r = add(hosts, &one, e);

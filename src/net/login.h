@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // login: users and passwords of package indexes: from the addresses of --index-url and
-// --extra-index-url, and from the file of --index-credentials.  Taken out of the configuration
-// once, in the first process (main.c), before anything is shown, logged or forked.
+// --extra-index-url, and from the file of --index-credentials.  The first process (main.c) removes
+// them from the configuration before it shows, logs or forks anything.
 //
-// SECURITY: from then on they are in a memory file, of which the keeper holds the descriptor.  The
-// broker reads it and adds them to requests (broker/login.h); the gate, the zygote and boxes close
-// the descriptor and never had the text.  What everybody may know is which hosts have one.
+// SECURITY: from then on they are in a memory file whose descriptor the keeper holds.  The broker
+// reads it and adds them to requests (broker/login.h); the gate, the zygote and boxes close the
+// descriptor and never have the text.  Only the list of hosts with logins is public.
 
 #ifndef CONSTRICTOR_NET_LOGIN_H
 #define CONSTRICTOR_NET_LOGIN_H
@@ -35,14 +35,14 @@ struct net_logins {
     struct net_login items[NET_LOGINS_MAX];
 };
 
-// Afterwards addresses in `c`, and in the environment, have no login.  0, or negative and `e`.
+// Removes the logins from addresses in `c` and in the environment.  0, or negative and `e`.
 int net_logins_take(struct config *c, struct err *e);
 
-// The broker's, before it closes what it does not know.  0, or -errno.
+// For the broker, before it closes unknown descriptors.  0, or -errno.
 int net_logins_read(struct net_logins *ret);
 
-// The address that a box is told in place of an index that has a login: plain HTTP to the same
-// port, where the broker makes TLS of it.  False: it has none, and the address stays as it is.
+// The address that a box gets for an index with a login: plain HTTP to the same port, to which the
+// broker adds TLS.  False: no login, the box gets the address itself.
 bool net_login_address(const char *url, char *ret, size_t cap);
 
 // The parts, for tests.

@@ -3,9 +3,9 @@
 // path: paths of HTTP requests against the globs of rules.  Called for rules when they are parsed
 // and by the broker for each request of a host whose paths are bounded.
 //
-// SECURITY: a server may decode, merge and shorten a path before it looks at it, in ways of its
-// own: /v1/%2e%2e/admin, /v1//../admin, /v1/..;/admin, /v1/..%5cadmin, %252e.  What could be read
-// in two ways is refused; only what is left is compared.
+// SECURITY: servers decode, merge and shorten paths in different ways: /v1/%2e%2e/admin,
+// /v1//../admin, /v1/..;/admin, /v1/..%5cadmin, %252e.  Paths that two servers could read in two
+// ways are refused; only the others are compared.
 
 #include <string.h>
 
@@ -113,8 +113,8 @@ int net_path_reduce(const char *path, size_t length, char *ret, size_t cap, cons
     return *ret_why ? -1 : 0;
 }
 
-// The pieces between stars are searched from left to right, each at its first place: if any way to
-// match exists, this one does.  memmem() is linear, and no byte is searched for two pieces.
+// The pieces between stars are searched from left to right, each at its first match: if the glob
+// matches at all, this finds it.  memmem() is linear, and no byte is searched for two pieces.
 bool net_path_matches(const char *glob, const char *path)
 {
     size_t left = strlen(path), n = strcspn(glob, "*");

@@ -89,7 +89,7 @@ static int read_amount(const json_t *value, bool bytes, uint64_t *ret, struct er
         "it is not a %s above 0", bytes ? "size" : "whole number");
 }
 
-// What is not there stays as it is.
+// Missing members change nothing.
 static int read_quota(const json_t *o, const char *name, struct net_quota *q, struct err *e)
 {
     if (!o)
@@ -211,12 +211,12 @@ int net_url_rule(const char *url, char ret[TEXT_ITEM_MAX + 1], struct err *e)
         return err_set(e, ERR_BAD_VALUE, 0, "write it as https://index.example.org/simple",
                        "it does not begin with https:// or http://");
     size_t n = strcspn(host, "/?#");
-    // SECURITY: it is told to a box, where anybody could read it who gets code to run there.
+    // SECURITY: a box gets the address, and all code in that box could read the login.
     if (memchr(host, '@', n))
         return err_set(e, ERR_BAD_VALUE, 0,
                        "use an index that needs none: a mirror, or one of your own that adds them",
-                       "credentials would have to enter a box, so an address with a user or a "
-                       "password in it is not taken");
+                       "an address with a user or a password is refused, because a box would get "
+                       "the credentials");
     const char *bracket = memchr(host, ']', n);
     bool has_port =
         memchr(bracket ? bracket : host, ':', n - (size_t)(bracket ? bracket - host : 0));
@@ -257,7 +257,7 @@ static int add_url_host(struct text_list *hosts, const char *host, struct err *e
                    : 0;
 }
 
-// Without an index of the operator's it is the one that pip asks: net_policy_learn().
+// Without a configured index it is pip's own: net_policy_learn().
 static int make_installer(struct net_policy *p, const struct config *c, struct err *e)
 {
     static const struct net_quota quota = {100000, 256, UINT64_MAX, 10000, TEXT_GIB, UINT64_MAX};
@@ -285,13 +285,13 @@ static int make_installer(struct net_policy *p, const struct config *c, struct e
     return bad < 0 ? err_wrap(e, "--index-host") : 0;
 }
 
-// As a rule may be that was learned.
+// Is this rule fit to be learned?
 static bool is_one_host(const struct net_rule *r)
 {
     return r->kind == NET_KIND_HOST && r->port_min == 443 && r->port_max == 443 && !r->http;
 }
 
-// Whether it is denied is another question, and asked for each connection.
+// Deny rules are judged for each connection.
 static bool is_known(const struct net_policy *p, const struct net_rule *r)
 {
     struct net_rules one = {.allow_count = 1, .allow = (struct net_rule *)r},
@@ -324,7 +324,7 @@ int net_policy_learn(struct net_policy *p, const struct net_rules *hosts, struct
         if (!is_one_host(&hosts->allow[i]))
             return err_set(e, ERR_NETWORK_NOT_ALLOWED, 0,
                            "name it with --index-url or --index-host",
-                           "'%.100s' is no single host on port 443", hosts->allow[i].text);
+                           "'%.100s' is not a single host on port 443", hosts->allow[i].text);
         if (++fresh + p->learned > NET_LEARNED_MAX)
             return err_set(e, ERR_NETWORK_NOT_ALLOWED, 0,
                            "name them with --index-host, or start the server again",
@@ -465,7 +465,7 @@ const struct net_grant *net_policy_of(const struct net_policy *p, const char *ke
     struct owner wanted;
     if (key && strcmp(key, NET_INSTALLER) == 0)
         return &p->installer;
-    if (!p->on) // it was read only to tell about mistakes
+    if (!p->on) // it was read only to report mistakes
         return &nothing;
     size_t n = key ? strlen(key) : 0;
     if (n == 0 || n > NET_POLICY_NAME_MAX || p->count == 0)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// policy: what the operator said about the network: rules and quotas, by default and for each key.
-// From the configuration (--allow-host, --deny-host, --net-*) and the file of --network-file.  Read
-// by the gate, to tell callers what they may ask for, and by the broker, which decides.
+// policy: the operator's rules and quotas for the network, by default and for each key. From the
+// configuration (--allow-host, --deny-host, --net-*) and the file of --network-file.  Read by the
+// gate, which tells callers what is allowed, and by the broker, which decides.
 //
 // The file:  {"default": {"allow": [...], "deny": [...], "box": QUOTA, "key": QUOTA},
 //             "keys": {"NAME": {the same}, ...}}
 //   QUOTA: {"connections", "sockets", "requests", "rate", "bytes_up", "bytes_down"}, each optional;
 //   of "key" per hour for all boxes of a key together, without one there is no bound.
-// A key that is named has its own rules instead of the default's, and the default's quotas where it
-// says none.  "allow" of the configuration is the
-// default's when the file has none; "deny" of both hold for every key.
+// A named key has its own rules instead of the default's, and the default's quotas where it sets
+// none.  "allow" of the configuration is the default's when the file has none; "deny" of both hold
+// for every key.
 
 #ifndef CONSTRICTOR_NET_POLICY_H
 #define CONSTRICTOR_NET_POLICY_H
@@ -47,23 +47,21 @@ struct net_policy;
 struct net_policy *net_policy_load(const struct config *c, int file, struct err *e);
 void net_policy_free(struct net_policy *p);
 
-// Never NULL; a key that nobody named gets the default.
+// Never NULL; a key that is not named gets the default.
 const struct net_grant *net_policy_of(const struct net_policy *p, const char *key);
 
-// May anybody reach anything?  By configuration only (--network, and whether there are rules or a
-// file): known before the file is read.
+// Can any key reach any host?  Judged by the configuration alone (--network, and whether there are
+// rules or a file), before the file is read.
 bool net_is_on(const struct config *c);
 
 // The hosts of an index that the configuration does not name: the one that pip asks, and what the
-// index's own pages
-// say of where its files are.  For NET_INSTALLER from now on.  SECURITY: the gate says so, and it
-// may be wrong or worse: each has to be one name, on the port of https alone, of which there may be
-// NET_LEARNED_MAX in a life; and a name
-// leads to public addresses only.  What is allowed anyway is fine.  0, or negative and `e`: nothing
-// was learned.
+// index's own pages say of where its files are.  For NET_INSTALLER from now on.  SECURITY: the gate
+// names them and may be hostile: each must be one name on the https port, at most NET_LEARNED_MAX
+// in the life of the broker, and names lead to public addresses only.  Hosts that are already
+// allowed are fine.  0, or negative and `e`: nothing was learned.
 enum { NET_LEARNED_MAX = 16 };
 int net_policy_learn(struct net_policy *p, const struct net_rules *hosts, struct err *e);
-// A policy that takes the place of another one knows what that had learned.
+// Copies the learned hosts into the policy that replaces this one.
 int net_policy_learn_from(struct net_policy *p, const struct net_policy *old, struct err *e);
 
 // The rule for the host of an index.  0, or negative and `e`.

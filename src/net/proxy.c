@@ -53,7 +53,7 @@ int net_proxy_parse(const char *url, struct net_proxy *ret, struct err *e)
     const char *from = url + 7;
     size_t n = strcspn(from, "/?#");
     if (from[n] && strcmp(from + n, "/") != 0)
-        return bad("there is something behind its host and port", e);
+        return bad("text follows its host and port", e);
     for (size_t i = n; i-- > 0;)
         if (from[i] == '@') {
             if (read_login(from, i, ret->login, e) < 0)
@@ -75,7 +75,7 @@ int net_proxy_parse(const char *url, struct net_proxy *ret, struct err *e)
         return 0;
     snprintf(text, sizeof text, "%.*s", (int)(n - end - 1 < 7 ? n - end - 1 : 7), from + end + 1);
     if (from[end] != ':' || text_parse_u64(text, 1, 65535, &port) < 0)
-        return bad("its port is no number from 1 to 65535", e);
+        return bad("its port is not a number from 1 to 65535", e);
     ret->port = (uint16_t)port;
     return 0;
 }

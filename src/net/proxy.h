@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// proxy: --index-proxy, taken apart.  Read by the broker, which alone speaks with it
-// (broker/tunnel.h), and at the start, to tell about mistakes.  SECURITY: what is in it beside host
-// and port is a secret; no box and no log gets it.
+// proxy: parses --index-proxy.  Read by the broker, which alone connects to it (broker/tunnel.h),
+// and at the start to report mistakes.  SECURITY: the login in it is a secret that no box and no
+// log gets.
 
 #ifndef CONSTRICTOR_NET_PROXY_H
 #define CONSTRICTOR_NET_PROXY_H

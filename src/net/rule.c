@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rule: one rule, from the text or the object that somebody wrote, and back.  See rules.h for the
+// rule: parses one rule from text or an object, and formats it.  See rules.h for the
 // forms. Called by rules.c; runs in the gate (callers' rules) and in the broker.
 
 #include "net/rule.h"
@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 
-// A piece of a text that is not terminated.
+// A part of a text, not terminated.
 struct piece {
     const char *p;
     size_t n;
@@ -58,7 +58,7 @@ static int read_ports(struct piece s, struct net_rule *ret, struct err *e)
     struct piece first = {s.p, dash ? (size_t)(dash - s.p) : s.n};
     struct piece second = dash ? (struct piece){dash + 1, s.n - first.n - 1} : first;
     if (s.n == 0)
-        return err_set(e, ERR_BAD_VALUE, 0, hint, "there is no port behind the ':'");
+        return err_set(e, ERR_BAD_VALUE, 0, hint, "no port follows the ':'");
     if (read_number(first, UINT16_MAX, &low) < 0 || read_number(second, UINT16_MAX, &high) < 0 ||
         low == 0 || high == 0)
         return refuse(e, s, hint, "is no port");
@@ -100,7 +100,7 @@ static void clear_host_bits(struct net_address *a, unsigned prefix)
         a->bytes[bit / 8] &= (uint8_t) ~(0x80u >> (bit % 8));
 }
 
-// As people write it: the length of an IPv4 network is of 32.
+// As written: the prefix of an IPv4 network is out of 32.
 static void format_network(const struct net_address *a, unsigned prefix, char *buf, size_t cap)
 {
     char text[NET_ADDRESS_TEXT];
@@ -134,7 +134,7 @@ static int read_network(struct piece whole, struct piece bits, struct net_rule *
 
 // ---- texts --------------------------------------------------------------------------------------
 
-// For a hint: what is left of a URL when scheme, user and path are gone, if that is a rule.
+// For a hint: a URL without scheme, user and path, if that is a rule.
 static void suggest(struct piece s, struct err *e)
 {
     static const struct {
@@ -162,7 +162,7 @@ static void suggest(struct piece s, struct err *e)
     if (net_rule_parse_text(&r, s.p, s.n, &ignored) == 0) {
         if (r.kind != NET_KIND_NETWORK) {
             net_rule_format(&r, text);
-            // An IPv6 address would need brackets; a hint may do without a port.
+            // An IPv6 address would need brackets: the hint leaves the port out.
             bool add = net_rule_any_port(&r) && net_rule_is_name(&r);
             err_hint(e, "write '%s%s'%s", text, add ? port : "", more);
         }
@@ -179,7 +179,7 @@ static int refuse_url(struct err *e, struct piece s, const char *what)
     return -1;
 }
 
-// What tells that somebody wrote a URL or more.
+// Refuses URLs and parts of them.
 static int check_form(struct piece s, struct err *e)
 {
     if (s.p && memmem(s.p, s.n, "://", 3))
@@ -268,7 +268,7 @@ static int read_brackets(struct piece s, struct net_rule *ret, struct err *e)
         return 0;
     if (rest.p[0] != ':')
         return refuse(e, s, "write '[2001:db8::7]:443', or '[2001:db8::/32]:443' for a network",
-                      "has something else than a port behind the ']'");
+                      "has no port after the ']'");
     return read_ports_of(s, (struct piece){rest.p + 1, rest.n - 1}, ret, e);
 }
 
@@ -279,7 +279,7 @@ static int keep_texts(struct net_rule *r, struct piece written, const char *host
     char fallback[NET_RULE_TEXT];
     r->host = host;
     r->host_length = n;
-    if (shown == 0) { // too long for a verdict: as the DNS has it
+    if (shown == 0) { // too long for a verdict: use the DNS spelling
         net_rule_format(r, fallback);
         written = (struct piece){fallback, strlen(fallback)};
         shown = written.n;
@@ -348,7 +348,7 @@ static int add_method(struct net_http *h, struct piece s, struct err *e)
 
 static int add_path(struct net_http *h, struct piece s, struct err *e)
 {
-    // A leading star stands behind a slash for the check: every path has one.
+    // The check puts a slash before a leading star: every path has one.
     char given[NET_PATH_MAX + 2] = "/", path[NET_PATH_MAX + 2];
     const char *why;
     bool star = s.n && s.p[0] == '*';
@@ -366,7 +366,7 @@ static int add_path(struct net_http *h, struct piece s, struct err *e)
         char shown[NET_QUOTE_MAX];
         net_quote(s.p, s.n, shown);
         return err_set(e, ERR_BAD_VALUE, 0,
-                       has(s, '?') ? "leave the query away: it is not judged" : hint,
+                       has(s, '?') ? "leave the query out: rules do not judge it" : hint,
                        "'%s' is not a path that a rule can have: %s", shown, why);
     }
     size_t n = strlen(path + star) + 1;
@@ -381,7 +381,7 @@ static int read_bounds(struct net_rule *r, const json_t *list, const char *name,
 {
     if (!json_is_array(list) || json_array_size(list) == 0)
         return err_set(e, ERR_BAD_VALUE, 0, "write a list of texts, or leave it out for no bound",
-                       "%s is not a list with something in it", name);
+                       "%s is not a list, or is empty", name);
     if (!r->http && !(r->http = calloc(1, sizeof *r->http)))
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "keep a rule");
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -398,8 +398,8 @@ static int read_port_member(struct net_rule *r, const json_t *port, struct err *
 {
     static const char hint[] = "write a number from 1 to 65535, or a range such as \"8000-8010\"";
     if (!net_rule_any_port(r))
-        return err_set(e, ERR_BAD_VALUE, 0, "write the port in one of them",
-                       "both host and port say a port");
+        return err_set(e, ERR_BAD_VALUE, 0, "name the port in one of them",
+                       "both 'host' and 'port' name a port");
     if (json_is_string(port)) {
         int n = read_ports((struct piece){json_string_value(port), json_string_length(port)}, r, e);
         return n < 0 ? err_wrap(e, "port") : 0;
@@ -408,7 +408,7 @@ static int read_port_member(struct net_rule *r, const json_t *port, struct err *
     double number = json_is_number(port) ? json_number_value(port) : 0;
     json_int_t value = number >= 1 && number <= UINT16_MAX ? (json_int_t)number : 0;
     if ((double)value != number || value < 1 || value > UINT16_MAX)
-        return err_set(e, ERR_BAD_VALUE, 0, hint, "port is not a port");
+        return err_set(e, ERR_BAD_VALUE, 0, hint, "'port' is not a port");
     r->port_min = r->port_max = (uint16_t)value;
     return 0;
 }

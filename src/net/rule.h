@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rule: what one rule is inside, for the files of this folder only.  Others use rules.h.
+// rule: one rule, for the files of this room only.  Others use rules.h.
 
 #ifndef CONSTRICTOR_NET_RULE_H
 #define CONSTRICTOR_NET_RULE_H
@@ -74,17 +74,16 @@ json_t *net_rule_json(const struct net_rule *r);
 int net_rules_from_arrays(const json_t *allow, const json_t *deny, struct net_rules *ret,
                           struct err *e);
 int net_rules_add_deny(struct net_rules *r, const struct net_rules *from); // copies; 0 or -ENOMEM
-// "did you mean": for a member that none of `names`, which ends with NULL, is.
+// "did you mean": for an unknown member; `names` ends with NULL.
 int net_unknown_member(const char *name, const char *const *names, struct err *e);
 
-// host.c: foreign text for messages, and what no host has: controls, blanks, bytes that are not
-// UTF-8.
+// host.c: foreign text for messages, and a check for what no host contains: controls, blanks,
+// invalid UTF-8.
 void net_quote(const char *text, size_t length, char ret[NET_QUOTE_MAX]);
 int net_check_characters(const char *text, size_t length, struct err *e);
 
-// path.c: paths of requests.  A path is reduced to one spelling, in `ret` of `cap` bytes; -1 and
-// what is wrong with it, when servers could read it in more than one way.  Stars stay what they
-// are.
+// path.c: paths of requests.  Reduces a path to its one spelling, in `ret` of `cap` bytes; -1 and
+// the reason when servers could read it in two ways.  Stars are kept.
 int net_path_reduce(const char *path, size_t length, char *ret, size_t cap, const char **ret_why);
 bool net_path_matches(const char *glob, const char *path); // linear; '*' is anything, '/' too
 

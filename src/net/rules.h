@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rules: which hosts code may reach.  Parsed by the gate (what callers ask for) and by the broker
-// (which decides); judged by the broker alone.
+// rules: which hosts code may reach.  The gate parses what callers ask for, the broker parses and
+// judges.
 //
-// A rule is a text, or an object where HTTP is to be bounded too:
+// A rule is a text, or an object that also bounds HTTP requests:
 //   api.example.org          this host, every port
 //   api.example.org:443      this port; :8000-8010 a range
 //   *.example.org            every name below it, not itself
 //   *                        every name
-//   192.0.2.7, [2001:db8::7]:443   this very address, also when it is private
+//   192.0.2.7, [2001:db8::7]:443   exactly this address, even a private one
 //   192.0.2.0/24, 192.0.2.0/24:443, [2001:db8::/32]:443
 //                            a network; opens private addresses only if all of it is private, and
 //                            never a cloud's metadata address
 //   {"host": "api.example.org", "port": 80, "methods": ["GET"], "paths": ["/v1/*"]}
 // Names are compared in lower case, without a trailing dot, and as the DNS spells them (xn--).
 //
-// Deny wins over allow, and `*` there is every address too.  A connection needs the consent of
-// every rule set: the operator's rules for the key, the session's, the call's.  What is not allowed is
-// refused.
+// Deny wins over allow, and `*` there is every address too.  Every rule set must allow a
+// connection: the operator's for the key, the session's, the call's.  Everything else is refused.
 
 #ifndef CONSTRICTOR_NET_RULES_H
 #define CONSTRICTOR_NET_RULES_H
@@ -52,9 +51,9 @@ struct net_rules {
 int net_host_normalise(const char *text, size_t length, char ret[NET_HOST_MAX + 1], struct err *e);
 
 // From what a caller or an operator wrote: "off" or false (nothing is allowed), ["rule", ...] or
-// {"allow": [...], "deny": [...]}.  Unknown members, rules that are not hosts, schemes, paths, user
-// names, blanks, control characters and ports out of range are errors that name the entry.  Doubles
-// are fine.
+// {"allow": [...], "deny": [...]}.  Unknown members, invalid hosts, schemes, paths, user names,
+// blanks, control characters and ports out of range are errors that name the entry.  Duplicates are
+// fine.
 int net_rules_from_json(const json_t *value, struct net_rules *ret, struct err *e);
 int net_rules_from_lists(const struct text_list *allow, const struct text_list *deny,
                          struct net_rules *ret, struct err *e);
@@ -62,14 +61,13 @@ void net_rules_done(struct net_rules *r); // fine with zeroes
 json_t *
 net_rules_json(const struct net_rules *r); // {"allow": [...], "deny": [...]}, normalised; new
 
-// Is there nothing in `inner` that `outer` does not allow?  For a clear answer to a caller who asks
-// for more than the key has; the broker judges by all rule sets anyway.  0, or negative and `e` names
-// the first rule.
+// Does `outer` allow all of `inner`?  Gives a clear error to a caller that asks for more than its
+// key has; the broker judges by all rule sets anyway.  0, or negative and `e` names the first rule.
 int net_rules_within(const struct net_rules *inner, const struct net_rules *outer, struct err *e);
 
 enum net_reason {
     NET_ALLOWED,
-    NET_NOT_ALLOWED,   // no rule of some rule set allows the host
+    NET_NOT_ALLOWED,   // a rule set has no rule that allows the host
     NET_PORT,          // the host is allowed, on other ports
     NET_DENIED,        // a deny rule
     NET_SCOPE_REFUSED, // the address is private, loopback, metadata, ... and not allowed by itself
@@ -94,8 +92,7 @@ struct net_verdict {
 void net_judge(const struct net_rules *const *sets, size_t set_count, const char *host,
                const struct net_address *address, uint16_t port, struct net_verdict *ret);
 
-// Does a rule allow this very address, and not some network around it?  A network of loopback names
-// it as well.
+// Does a rule allow exactly this address, not only a network around it?  A loopback network counts.
 bool net_names_address(const struct net_rules *rules, const struct net_address *address,
                        uint16_t port);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// within: do rules ask for no more than others allow?  Called by the gate before a run, so that a
-// caller who wants more than the key has hears it at once.  Nothing depends on it being asked: the
-// broker judges by all rule sets.  Conservative: one rule must be inside of one other.
+// within: do some rules allow everything that others ask for?  Called by the gate before a run, so
+// that a caller that asks for more than its key has gets an error at once.  Security does not
+// depend on it: the broker judges by all rule sets.  Conservative: each rule must be inside of one
+// other.
 
 #include <stdio.h>
 #include <string.h>
@@ -60,8 +61,7 @@ static bool paths_within(const struct net_http *in, const struct net_http *out)
         return true;
     for (size_t i = 0; i < in->path_count; i++) {
         size_t k = 0;
-        // A glob taken as a path: its stars are met by stars only, as no other part of a glob has
-        // one.
+        // The inner glob is taken as a path: only stars match its stars.
         while (k < out->path_count && !net_path_matches(out->paths[k], in->paths[i]))
             k++;
         if (k == out->path_count)

@@ -60,7 +60,7 @@ static int write_wheel(struct export *x, const struct wheels *wheels,
     uint8_t length[4];
     struct folder_visit visit = {.file = write_file, .argument = x};
     if (!wheels_is_id(wheel->id) || !wheels_is_sha256(wheel->sha256))
-        return err_set(e, ERR_PROTOCOL, EINVAL, NULL, "that is no wheel");
+        return err_set(e, ERR_PROTOCOL, EINVAL, NULL, "not the ID of a wheel");
     _cleanup_close_ int folder =
         openat(wheels->folder, wheel->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0)
@@ -84,8 +84,8 @@ static int write_head(struct export *x, const json_t *manifest, struct err *e)
     uint8_t length[4];
     size_t n = json_is_object(manifest) ? json_dumpb(manifest, NULL, 0, FORM) : 0;
     if (!n || n > ARCHIVE_MANIFEST_MAX)
-        return err_set(e, ERR_PROTOCOL, 0, NULL, "the manifest is no object of at most %d bytes",
-                       ARCHIVE_MANIFEST_MAX);
+        return err_set(e, ERR_PROTOCOL, 0, NULL,
+                       "the manifest is not an object of at most %d bytes", ARCHIVE_MANIFEST_MAX);
     _cleanup_free_ char *text = malloc(n);
     if (!text || json_dumpb(manifest, text, n, FORM) != n)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "write the manifest");
@@ -124,7 +124,7 @@ int archive_write(const struct wheels *wheels, int fd, const struct archive *a,
     x.out.digest = digest;
     if (r == 0)
         r = write_all(&x, wheels, a, e);
-    // What is no file on a disk says that it has nothing to sync.
+    // EINVAL, EROFS: a pipe or the like, which has nothing to sync.
     if (r == 0 && fsync(fd) < 0 && errno != EINVAL && errno != EROFS)
         r = fileio_write_failed(e, errno, "write the file to the disk");
     if (r == 0)
@@ -153,7 +153,7 @@ static int read_manifest(struct import *m, struct err *e)
         return r;
     uint32_t length = fileio_u32(head + sizeof magic);
     if (memcmp(head, magic, sizeof magic) != 0)
-        return fileio_bad(e, "it does not begin as an exported environment does");
+        return fileio_bad(e, "it does not begin like an exported environment");
     if (length > ARCHIVE_MANIFEST_MAX || length > file_reader_left(&m->in))
         return fileio_bad(e, "it has a manifest of %u bytes", length);
     _cleanup_free_ char *text = malloc((size_t)length + 1);
@@ -163,8 +163,9 @@ static int read_manifest(struct import *m, struct err *e)
     if (r < 0)
         return r;
     m->archive->manifest = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
-    return json_is_object(m->archive->manifest) ? 0
-                                                : fileio_bad(e, "its manifest is no JSON object");
+    return json_is_object(m->archive->manifest)
+               ? 0
+               : fileio_bad(e, "its manifest is not a JSON object");
 }
 
 static int read_sha256(struct import *m, struct archive_wheel *wheel, struct err *e)
@@ -175,7 +176,7 @@ static int read_sha256(struct import *m, struct archive_wheel *wheel, struct err
         return r;
     memcpy(wheel->sha256, head + 4, WHEEL_SHA256);
     if (fileio_u32(head) != WHEEL_SHA256 || !wheels_is_sha256(wheel->sha256))
-        return fileio_bad(e, "its wheel %zu has no digest of a wheel", m->archive->count + 1);
+        return fileio_bad(e, "its wheel %zu has no valid SHA-256", m->archive->count + 1);
     for (size_t i = 0; i < m->archive->count; i++) // bounded by ARCHIVE_WHEELS_MAX
         if (strcmp(m->archive->wheels[i].sha256, wheel->sha256) == 0)
             return fileio_bad(e, "it has the wheel %s twice", wheel->sha256);
@@ -245,7 +246,7 @@ static int check_digest(struct import *m, EVP_MD_CTX *digest, struct err *e)
     if (r == 0)
         r = file_reader_read(&m->in, said, sizeof said, e);
     if (r == 0 && memcmp(is, said, sizeof is) != 0)
-        return fileio_bad(e, "its digest does not fit: it was changed or damaged on the way");
+        return fileio_bad(e, "its digest does not match: it was changed or damaged");
     return r < 0 ? r : file_reader_at_end(&m->in, e);
 }
 
@@ -269,7 +270,7 @@ static int read_all(struct import *m, struct err *e)
     if (r == 0 && m->archive->count)
         r = wheels_put(m->wheels, m->moves, m->archive->count, e);
     for (size_t i = 0; r < 0 && i < m->archive->count; i++)
-        wheels_remove(m->wheels, m->moves[i].from); // those that have no name yet
+        wheels_remove(m->wheels, m->moves[i].from); // those without a name yet
     return r;
 }
 

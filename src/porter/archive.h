@@ -6,9 +6,9 @@
 //   for each wheel: u32le 64, hex digits of its wheel's SHA-256, a bundle (bundle.h)
 //   SHA-256 of everything before: 32 bytes
 //
-// The digest finds accidents.  SECURITY: it proves nothing: whoever makes the file chooses what is
-// in it.  So an imported wheel is never the wheel that others get for that wheel: its ID comes from
-// its content too.
+// The digest finds accidents.  SECURITY: it proves nothing, because the maker of the file chooses
+// its content.  So an imported wheel is never shared with installs from an index: its ID also
+// depends on its content.
 
 #ifndef CONSTRICTOR_PORTER_ARCHIVE_H
 #define CONSTRICTOR_PORTER_ARCHIVE_H
@@ -36,7 +36,7 @@ struct archive {
 int archive_write(const struct wheels *wheels, int fd, const struct archive *a,
                   const struct fileio_watch *watch, uint64_t *ret_bytes, struct err *e);
 
-// Nothing is in the folder of wheels before all of it was read and found good; `limit` is for all
+// No wheel gets its name before the whole file was read and found good; `limit` is for all
 // wheels together.
 int archive_read(const struct wheels *wheels, int fd, const struct bundle_size *limit,
                  const struct fileio_watch *watch, struct archive *ret, struct err *e);

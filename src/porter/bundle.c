@@ -45,7 +45,7 @@ const char *bundle_flaw(const char *path, size_t length)
     if (utf8_valid_length(path, length) != length)
         return "is not UTF-8";
     if (has_control(path, length))
-        return "has a control character in it";
+        return "has a control character";
     for (size_t first = 0; first <= length; depth++) {
         const char *slash = memchr(path + first, '/', length - first);
         size_t part = slash ? (size_t)(slash - path) - first : length - first;
@@ -85,7 +85,7 @@ static int read_path(struct reading *r, struct bundle_entry *entry, struct err *
     return path_set_add(&r->names, entry->path, entry->length, e);
 }
 
-// Before anything of the file is used.
+// Called before any byte of the file is used.
 static int check_size(const struct reading *r, const struct bundle_entry *entry, struct err *e)
 {
     if (r->have.files >= r->limit->files)
@@ -95,7 +95,7 @@ static int check_size(const struct reading *r, const struct bundle_entry *entry,
         return err_set(e, ERR_PACKAGE_TOO_LARGE, EFBIG, NULL, "more than %llu bytes, with '%s'",
                        (unsigned long long)r->limit->bytes, entry->path);
     if (entry->size > file_reader_left(r->in))
-        return fileio_bad(e, "it ends in the middle of '%s'", entry->path);
+        return fileio_bad(e, "it is cut off within '%s'", entry->path);
     return 0;
 }
 
@@ -141,7 +141,7 @@ static int check_end(const struct reading *r, const uint8_t head[HEAD], struct e
     uint64_t files = fileio_u32(head + 4), bytes = fileio_u64(head + 8);
     if (files == r->have.files && bytes == r->have.bytes)
         return 0;
-    return fileio_bad(e, "it says that it has %llu files and %llu bytes; it has %llu and %llu",
+    return fileio_bad(e, "it declares %llu files and %llu bytes, but has %llu and %llu",
                       (unsigned long long)files, (unsigned long long)bytes,
                       (unsigned long long)r->have.files, (unsigned long long)r->have.bytes);
 }
@@ -152,8 +152,8 @@ static int read_all(struct reading *r, struct err *e)
     char begin[sizeof magic];
     int status = file_reader_read(r->in, begin, sizeof begin, e);
     if (status == 0 && memcmp(begin, magic, sizeof magic) != 0)
-        return fileio_bad(e, "it does not begin as a bundle does");
-    while (status == 0) { // each entry takes some of the file, whose end is known
+        return fileio_bad(e, "it does not begin like a bundle");
+    while (status == 0) { // bounded: each entry uses bytes of a file whose end is fixed
         status = file_reader_read(r->in, head, sizeof head, e);
         if (status == 0 && fileio_u32(head) == 0)
             return check_end(r, head, e);

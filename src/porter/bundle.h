@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // bundle: an unpacked wheel as one stream of bytes.  Written by installer.py in a box and by
-// archive.c; read by the porter, which believes nothing of it.
+// archive.c; read by the porter, which checks everything.
 //
 //   "CBUN1\n", entries, u32le 0, u32le number of entries, u64le total bytes
 //   entry: u32le length of path, u32le flags (1: executable), u64le size, path, `size` bytes
@@ -22,7 +22,7 @@ enum {
     BUNDLE_DEPTH_MAX = 32, // parts
 };
 
-// What a bundle has, or may have; there may be as many folders as files.
+// The size or the limit of a bundle; there may be as many folders as files.
 struct bundle_size {
     uint64_t bytes, files;
 };
@@ -34,8 +34,8 @@ struct bundle_entry {
     uint64_t size;
 };
 
-// Who gets it: begin, data until there were entry->size bytes, end; for each file.  Each returns 0
-// or ends the reading with its error.  The paths are good, and go together.
+// Gets each file: begin, data until entry->size bytes have come, end.  Each returns 0 or ends the
+// reading with its error.  The paths are checked, also against each other.
 struct bundle_sink {
     int (*begin)(void *argument, const struct bundle_entry *entry, struct err *e);
     int (*data)(void *argument, const uint8_t *data, size_t n, struct err *e);
@@ -43,9 +43,8 @@ struct bundle_sink {
     void *argument;
 };
 
-// Reads one bundle; what follows it is the caller's.  -EBADMSG: it is none, and why; -EFBIG: it is
-// larger than the limit, seen before the sink gets any of what is too much.  Without a sink it is
-// only looked at.
+// Reads one bundle and nothing after it.  -EBADMSG: not a bundle, and why; -EFBIG: larger than the
+// limit, found before the sink gets the excess.  Without a sink it is only checked.
 int bundle_read(struct file_reader *in, const struct bundle_size *limit,
                 const struct bundle_sink *sink, struct bundle_size *ret, struct err *e);
 

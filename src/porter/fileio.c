@@ -70,7 +70,7 @@ int file_reader_open(struct file_reader *in, int fd, const struct fileio_watch *
     if (fstat(fd, &st) < 0)
         return err_set(e, ERR_SYSTEM, errno, NULL, "look at a file to read");
     if (!S_ISREG(st.st_mode))
-        return fileio_bad(e, "it is not an ordinary file");
+        return fileio_bad(e, "it is not a regular file");
     in->end = (uint64_t)st.st_size;
     in->buffer = malloc(FILEIO_BUFFER);
     return in->buffer ? 0 : err_set(e, ERR_SYSTEM, ENOMEM, NULL, "read a file");
@@ -82,7 +82,7 @@ void file_reader_close(struct file_reader *in)
     in->buffer = NULL;
 }
 
-// The buffer is empty.
+// Fills the empty buffer.
 static int fill(struct file_reader *in, struct err *e)
 {
     uint64_t left = file_reader_left(in);
@@ -94,7 +94,7 @@ static int fill(struct file_reader *in, struct err *e)
     if (n < 0)
         return err_set(e, ERR_SYSTEM, errno, NULL, "read a file");
     if (n == 0)
-        return fileio_bad(e, "it ends at byte %llu, in the middle", (unsigned long long)in->at);
+        return fileio_bad(e, "it is cut off at byte %llu", (unsigned long long)in->at);
     in->first = 0;
     in->count = (size_t)n;
     return 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fileio: bytes of a file in order, each read or written once, with digests of what went by.  Used
+// fileio: reads or writes a file from start to end, each byte once, with digests.  Used
 // by bundle.c and archive.c in the porter.
 //
-// SECURITY: whoever gave us a file may change it while we read.  So no byte is read twice, and
-// where the file ends is asked once: what was checked is what is used.
+// SECURITY: the sender of a file may change it during the read.  So no byte is read twice, and the
+// size is taken once: what was checked is what is used.
 
 #ifndef CONSTRICTOR_PORTER_FILEIO_H
 #define CONSTRICTOR_PORTER_FILEIO_H
@@ -16,8 +16,7 @@
 
 enum { FILEIO_BUFFER = 256 * 1024, FILEIO_DIGEST = 32, FILEIO_DIGESTS = 2 };
 
-// Asked again and again during long work, with the bytes that are done: 0, or an error that ends
-// it.
+// Called regularly during long work, with the bytes done so far: 0, or an error that ends it.
 struct fileio_watch {
     int (*look)(void *argument, uint64_t done, uint64_t total, struct err *e);
     void *argument;
@@ -25,14 +24,14 @@ struct fileio_watch {
 
 struct file_reader {
     int fd;           // borrowed
-    uint64_t at, end; // of what was handed out; of the file
+    uint64_t at, end; // bytes handed out; size of the file
     uint8_t *buffer;
-    size_t first, count;                 // what is in the buffer and was not handed out
+    size_t first, count;                 // bytes in the buffer not handed out yet
     EVP_MD_CTX *digests[FILEIO_DIGESTS]; // borrowed; NULL: none
-    const struct fileio_watch *watch;    // NULL: nobody asks
+    const struct fileio_watch *watch;    // NULL: no checks
 };
 
-// The file has to be an ordinary one: others may never end, or never begin.
+// SECURITY: must be a regular file: reading others may block or never end.
 int file_reader_open(struct file_reader *in, int fd, const struct fileio_watch *watch,
                      struct err *e);
 void file_reader_close(struct file_reader *in);
@@ -44,10 +43,10 @@ static inline uint64_t file_reader_left(const struct file_reader *in)
 
 // Exactly `n` bytes, or -EBADMSG.
 int file_reader_read(struct file_reader *in, void *ret, size_t n, struct err *e);
-// Hands out at most `n` bytes, at least one, which stay until the next call.  n > 0.
+// Hands out 1 to `n` bytes, which stay valid until the next call.  n > 0.
 int file_reader_take(struct file_reader *in, uint64_t n, const uint8_t **ret, size_t *ret_count,
                      struct err *e);
-// Nothing may follow the end, not even what was written since it was first seen.
+// Fails when bytes follow the end, even if they were written since the open.
 int file_reader_at_end(struct file_reader *in, struct err *e);
 
 struct file_writer {
@@ -89,9 +88,9 @@ EVP_MD_CTX *fileio_digest_new(struct err *e);
 int fileio_digest_end(EVP_MD_CTX *digest, uint8_t ret[FILEIO_DIGEST], struct err *e);
 void fileio_digest_freep(EVP_MD_CTX **digest);
 
-// -EBADMSG and a sentence, without the system's words for that number.
+// -EBADMSG and a sentence, without the text of that errno.
 int fileio_bad(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-// What a write, a mkdir or a sync that failed means.
+// The error for a failed write, mkdir or sync.
 int fileio_write_failed(struct err *e, int errnum, const char *what);
 
 #endif

@@ -53,7 +53,7 @@ static int remove_at(int parent, const char *name, unsigned depth)
         return -errno;
     if (depth > FOLDER_DEPTH_MAX)
         return -ELOOP;
-    // Names that move while others are removed may be missed, on some file systems.
+    // Some file systems skip names while others are removed: try again.
     for (int i = 0; i < 3; i++) {
         DIR *names = open_folder(parent, name);
         if (!names)
@@ -153,7 +153,7 @@ static int visit_one(int folder, const char *name, struct bundle_entry *entry, u
     int r = S_ISDIR(st.st_mode) ? walk(fd, entry, depth + 1, visit, e)
             : S_ISREG(st.st_mode)
                 ? visit->file(visit->argument, fd, entry, e)
-                : err_set(e, ERR_INTERNAL, 0, NULL, "'%s' in a wheel is no file", entry->path);
+                : err_set(e, ERR_INTERNAL, 0, NULL, "'%s' in a wheel is not a file", entry->path);
     entry->length = had;
     entry->path[had] = '\0';
     return r;

@@ -2,8 +2,8 @@
 //
 // gate_link: see gate_link.h.
 //
-// SECURITY: the gate parses what strangers send, so it may have been taken over.  What it can do
-// here is to store and remove wheels, whose content boxes see and nobody runs outside of one.
+// SECURITY: the gate parses foreign input and may be hostile.  Here it can only store and remove
+// wheels, whose code runs in boxes alone.
 
 #include "porter/gate_link.h"
 
@@ -75,7 +75,7 @@ static void drop_request(struct porter *p, struct request *q)
     request_free(q);
 }
 
-// A new gate has not asked for what another did.
+// Drops the requests of the gate before: the new one does not expect answers to them.
 static void link_gate(struct porter *p, int fd)
 {
     struct request *q;
@@ -84,7 +84,7 @@ static void link_gate(struct porter *p, int fd)
     while ((q = TAILQ_FIRST(&p->queue)))
         drop_request(p, q);
     p->cancelled |= p->current != 0;
-    p->current = 0; // whoever is told has not asked
+    p->current = 0; // so that the new gate gets no answer to it
     requests_forget(p);
 }
 
@@ -113,16 +113,16 @@ static void refuse(struct porter *p, int64_t number, const char *why)
     gate_link_fail(p, number, &e);
 }
 
-// Takes the words and the descriptors, which are the caller's when it returns false.
+// Takes the words and the descriptors; when it returns false they stay with the caller.
 static bool enqueue(struct porter *p, int64_t number, json_t *words, const int *fds, size_t count)
 {
     const char *op = json_string_value(json_object_get(words, "op"));
     const struct request_kind *kind = requests_kind(op);
     struct request *q = NULL;
     if (!kind)
-        refuse(p, number, "there is no such operation");
+        refuse(p, number, "unknown operation");
     else if (count < requests_fds_min(kind) || count > requests_fds_max(kind))
-        refuse(p, number, "it came with the wrong number of descriptors");
+        refuse(p, number, "wrong number of descriptors");
     else if (!(q = calloc(1, sizeof *q)))
         refuse(p, number, "out of memory");
     if (!q)
@@ -141,7 +141,7 @@ static void on_datagram(struct porter *p, size_t length, int *fds, size_t count)
     int64_t number = json_integer_value(json_object_get(o, "request"));
     bool taken = false;
     if (!op || number <= 0)
-        log_line(LOG_ERROR, "the gate sent what is no message");
+        log_line(LOG_ERROR, "malformed message from the gate");
     else if (strcmp(op, "cancel") == 0)
         cancel(p, number);
     else
@@ -176,11 +176,11 @@ static void receive_from_keeper(struct porter *p)
         if (r == -EAGAIN || r == -EINTR)
             return;
         if (r == 0 || r == -ECONNRESET) {
-            p->stop = true; // it is gone, and with it the gate
+            p->stop = true; // the keeper is gone, and with it the gate
             return;
         }
         if (r < 0 || m.h.type != WIRE_NET_LINK)
-            log_line(LOG_ERROR, "the keeper sent what could not be taken");
+            log_line(LOG_ERROR, "malformed message from the keeper");
         if (r == 1 && m.h.type == WIRE_NET_LINK)
             link_gate(p, count == 1 ? TAKE_FD(fds[0]) : -1);
         for (size_t k = 0; r == 1 && k < count; k++)
@@ -197,11 +197,11 @@ static void receive_from_gate(struct porter *p)
         if (n == -EAGAIN || n == -EINTR)
             return;
         if (n == -EMSGSIZE) {
-            log_line(LOG_ERROR, "the gate sent too much at once");
+            log_line(LOG_ERROR, "a message of the gate is too long");
             continue;
         }
         if (n <= 0) {
-            link_gate(p, -1); // the keeper brings another
+            link_gate(p, -1); // the keeper sends a new one
             return;
         }
         on_datagram(p, (size_t)n, fds, count);

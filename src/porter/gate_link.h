@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gate_link: the porter's ends of its two sockets: the keeper brings gates, the gate brings
+// gate_link: the porter's two sockets: the keeper sends a socket to each new gate, the gate sends
 // requests.
 
 #ifndef CONSTRICTOR_PORTER_GATE_LINK_H
@@ -8,12 +8,11 @@
 
 #include "porter/state.h"
 
-// Sleeps until there is something to hear.
+// Sleeps until a message arrives.
 void gate_link_wait(struct porter *p);
-// Takes what has come; does not wait.
+// Handles the messages that have arrived; does not wait.
 void gate_link_receive(struct porter *p);
-// Takes `o` (NULL: there was no memory for it); borrows `fd` (-1: none).  Waits for a gate that
-// does not read.
+// Takes `o` (NULL: out of memory); borrows `fd` (-1: none).  Blocks while the gate does not read.
 void gate_link_answer(struct porter *p, json_t *o, int fd);
 void gate_link_fail(struct porter *p, int64_t number, const struct err *e);
 // May be lost.

@@ -60,7 +60,7 @@ static bool digest(const struct path_set *n, const char *path, size_t length, st
     return true;
 }
 
-// Where it is, or would be: there is always a free place.
+// The entry of this name or the free one for it; the table always has a free one.
 static struct name *place(struct name *table, size_t size, const struct name *name)
 {
     uint64_t i;
@@ -93,11 +93,10 @@ static int clash(const struct name *have, const struct name *want, const char *p
 {
     bool same = memcmp(have->exact, want->exact, EXACT) == 0;
     if (same && have->kind == want->kind)
-        return want->kind == FOLDER ? 0 : fileio_bad(e, "'%.*s' is there twice", length, path);
+        return want->kind == FOLDER ? 0 : fileio_bad(e, "'%.*s' appears twice", length, path);
     if (same)
         return fileio_bad(e, "'%.*s' is both a file and a folder", length, path);
-    return fileio_bad(e, "'%.*s' is there a second time in other letters, small for capital",
-                      length, path);
+    return fileio_bad(e, "'%.*s' appears twice, in small and in capital letters", length, path);
 }
 
 static int add(struct path_set *n, const char *path, size_t length, enum kind kind, struct err *e)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// porter: see porter.h.  The process: one thread, one request after the other, and between the
-// pieces of a request an ear for whoever cancels it.
+// porter: see porter.h.  The process: one thread, one request at a time; during long requests it
+// checks for cancellation.
 
 #include "porter/porter.h"
 

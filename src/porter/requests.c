@@ -18,7 +18,7 @@
 
 enum { LOOK_MS = 20, PROGRESS_MS = 250 };
 
-// What one is good at: 0 and an answer (or none yet), or an error.
+// One kind of request.  run: 0 and an answer (or a deferred one), or an error.
 struct request_kind {
     const char *op;
     size_t fds_min, fds_max;
@@ -27,7 +27,7 @@ struct request_kind {
 
 // ---- what all need ------------------------------------------------------------------------------
 
-// Between two pieces of long work.
+// Called regularly during long work.
 static int look(void *argument, uint64_t done, uint64_t total, struct err *e)
 {
     struct porter *p = argument;
@@ -39,7 +39,7 @@ static int look(void *argument, uint64_t done, uint64_t total, struct err *e)
     if (p->cancelled || p->stop)
         return err_set(e, ERR_CANCELLED, 0, NULL, "it was cancelled");
     if (now_ms >= p->deadline_ms)
-        return err_set(e, ERR_FILE_TIMEOUT, 0, NULL, "it took too long to write the files");
+        return err_set(e, ERR_FILE_TIMEOUT, 0, NULL, "writing the files took too long");
     if (now_ms >= p->progress_ms) {
         p->progress_ms = now_ms + PROGRESS_MS;
         gate_link_progress(p, p->current, done, total);
@@ -57,7 +57,7 @@ static int limit_of(const struct request *q, struct bundle_size *ret, struct err
 {
     json_int_t bytes = json_integer_value(json_object_get(q->words, "bytes_max"));
     json_int_t files = json_integer_value(json_object_get(q->words, "files_max"));
-    // A bundle has 32 bits for their number; the names of all are in memory.
+    // A bundle has 32 bits for the number of files, and all paths are in memory.
     if (bytes <= 0 || files <= 0 || files > UINT32_MAX)
         return err_set(e, ERR_PROTOCOL, EINVAL, NULL, "bytes_max or files_max");
     *ret = (struct bundle_size){.bytes = (uint64_t)bytes, .files = (uint64_t)files};
@@ -72,7 +72,7 @@ void requests_forget(struct porter *p)
         wheels_remove(&p->wheels, p->stored[--p->stored_count].move.from);
 }
 
-// One sync for all that are ready.
+// One sync for all stores that are ready.
 static void settle(struct porter *p)
 {
     struct wheel_move moves[STORED_MAX];
@@ -108,7 +108,7 @@ static bool is_about_to_be_stored(const struct porter *p, const char *id)
     return false;
 }
 
-// Of what is there already only the size is asked for; but it has to be a bundle.
+// For a wheel that exists already the bundle is only checked, for its size.
 static int unpack(struct porter *p, const struct request *q, struct stored *s, struct err *e)
 {
     struct fileio_watch watch = {.look = look, .argument = p};
@@ -148,7 +148,7 @@ static int do_store(struct porter *p, const struct request *q, struct err *e)
     int r = unpack(p, q, &s, e);
     if (r < 0)
         return r;
-    if (p->cancelled) { // by the last look; its gate may be gone
+    if (p->cancelled) { // cancelled at the last check; its gate may be gone
         wheels_remove(&p->wheels, s.move.from);
         return err_set(e, ERR_CANCELLED, 0, NULL, "it was cancelled");
     }
@@ -257,7 +257,7 @@ static int do_export(struct porter *p, const struct request *q, struct err *e)
 
 // ---- import -------------------------------------------------------------------------------------
 
-// A file without a name, for a manifest that is too long for a datagram.
+// An unnamed file for a manifest that is too long for a datagram.
 static int manifest_file(const struct porter *p, const json_t *manifest, struct err *e)
 {
     static const char name[] = "tmp-manifest";
@@ -306,7 +306,7 @@ static int tell_import(struct porter *p, const struct request *q, const struct a
                                  inside ? a->manifest : NULL)
                      : NULL;
     if (!o)
-        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "tell what was imported");
+        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "report what was imported");
     if (!inside && (fd = manifest_file(p, a->manifest, e)) < 0) {
         json_decref(o);
         return fd;
@@ -366,7 +366,7 @@ void requests_do_next(struct porter *p)
     struct request *q = TAILQ_FIRST(&p->queue);
     int64_t now_ms = clock_ms();
     json_int_t time_ms = json_integer_value(json_object_get(q->words, "time_max_ms"));
-    // Out of the queue: a gate that goes while it is worked on takes the others with it.
+    // Out of the queue first: when the gate goes meanwhile, the rest of the queue is dropped.
     TAILQ_REMOVE(&p->queue, q, link);
     p->queued--;
     p->current = q->number;

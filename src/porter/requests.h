@@ -7,15 +7,15 @@
 
 #include "porter/state.h"
 
-// NULL: there is none with that name.
+// NULL: unknown.
 const struct request_kind *requests_kind(const char *op);
 size_t requests_fds_min(const struct request_kind *kind);
 size_t requests_fds_max(const struct request_kind *kind);
 
-// Does the first request of the queue, and answers.
+// Works on the first request of the queue and answers it.
 void requests_do_next(struct porter *p);
 
-// Stores that wait for the sync: their gate is gone.
+// Drops stores that wait for the sync: their gate is gone.
 void requests_forget(struct porter *p);
 
 #endif

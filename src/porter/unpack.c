@@ -72,7 +72,7 @@ static int on_data(void *argument, const uint8_t *data, size_t n, struct err *e)
 static int on_end(void *argument, struct err *e)
 {
     struct unpack *p = argument;
-    // Some file systems say only here that there was no room.
+    // Some file systems report a full disk only here.
     if (close(TAKE_FD(p->file)) < 0 && errno != EINTR)
         return fileio_write_failed(e, errno, "write a file of a package");
     return 0;

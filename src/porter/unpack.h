@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// unpack: a wheel in the making: what bundle.c reads is written to a new folder of the wheels.
+// unpack: writes what bundle.c reads to a new folder among the wheels.
 //
 // SECURITY: paths are walked part by part, each from an open folder, and no link is followed: the
-// bundle's words cannot lead out of the piece even if the check of its paths failed.
+// paths of a bundle cannot lead out of that folder even if their check failed.
 
 #ifndef CONSTRICTOR_PORTER_UNPACK_H
 #define CONSTRICTOR_PORTER_UNPACK_H

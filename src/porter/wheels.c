@@ -21,7 +21,7 @@
 
 #define TMP_PREFIX "tmp-"
 static const char secret_file[] = "secret", secret_draft[] = "tmp-secret";
-static const char fix[] = "see the log of the server; it may help to remove the file";
+static const char fix[] = "see the server's log; removing the file may help";
 
 // ---- names --------------------------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ bool wheels_is_sha256(const char *text)
     return is_hex(text, WHEEL_SHA256);
 }
 
-// All but the last part have a fixed length, so that no two sets of parts are the same bytes.
+// All parts but the last have a fixed length, so that different parts never give the same bytes.
 int wheels_id(const struct wheels *s, const char *sha256, const char *scope, char ret[WHEEL_ID + 1])
 {
     uint8_t d[EVP_MAX_MD_SIZE];
@@ -80,7 +80,8 @@ static int random_name(char ret[WHEEL_TMP + 1], struct err *e)
 
 // ---- the secret ---------------------------------------------------------------------------------
 
-// Under another name first: a kill in between must not leave one that is empty and so known to all.
+// SECURITY: under another name first: a kill in between must not leave an empty secret, which
+// everyone could guess.
 static int make_secret(int folder, struct err *e)
 {
     uint8_t secret[WHEEL_SECRET];
@@ -103,7 +104,7 @@ static int read_secret(struct wheels *s, struct err *e)
 {
     uint8_t text[WHEEL_SECRET + 1];
     struct stat st;
-    // SECURITY: O_NONBLOCK, so that a pipe with this name cannot hold us.
+    // SECURITY: O_NONBLOCK, so that a pipe of this name cannot block the porter.
     _cleanup_close_ int fd =
         openat(s->parent, secret_file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
@@ -154,7 +155,7 @@ int wheels_check_room(const struct wheels *s, uint64_t bytes, struct err *e)
 {
     struct statvfs v;
     if (fstatvfs(s->folder, &v) < 0)
-        return 0; // then the writes will say so
+        return 0; // then the writes report it
     if (v.f_bavail < bytes / (v.f_frsize ? v.f_frsize : 1))
         return fileio_write_failed(e, ENOSPC, "unpack a package");
     return 0;
@@ -184,11 +185,11 @@ int wheels_put(const struct wheels *s, const struct wheel_move *moves, size_t co
         todo += moves[i].from[0] != '\0';
     if (!todo)
         return 0;
-    // Linux 5.8 and later say here when one of the writes failed.
+    // Linux 5.8 and later report failed writes here.
     if (syncfs(s->folder) < 0)
         return fileio_write_failed(e, errno, "write a package to the disk");
     for (size_t i = 0; i < count; i++) {
-        // A folder takes the place of an empty one only.
+        // A rename replaces an empty folder only.
         if (!moves[i].from[0] || renameat(s->folder, moves[i].from, s->folder, moves[i].to) == 0)
             continue;
         if (errno != ENOTEMPTY && errno != EEXIST)
@@ -211,7 +212,7 @@ int wheels_drop(const struct wheels *s, const char *id, struct err *e)
 {
     char name[WHEEL_TMP + 1];
     int r = wheels_is_id(id) ? random_name(name, e)
-                             : err_set(e, ERR_PROTOCOL, EINVAL, NULL, "that is no wheel");
+                             : err_set(e, ERR_PROTOCOL, EINVAL, NULL, "not the ID of a wheel");
     if (r < 0)
         return r;
     if (renameat(s->folder, id, s->folder, name) < 0)
@@ -225,7 +226,7 @@ int wheels_drop(const struct wheels *s, const char *id, struct err *e)
 
 // ---- listing ------------------------------------------------------------------------------------
 
-// The descriptor itself: it cannot be opened again for reading.
+// Duplicates the descriptor: the folder cannot be opened for reading any more.
 static DIR *open_names(const struct wheels *s, struct err *e)
 {
     _cleanup_close_ int fd = fcntl(s->folder, F_DUPFD_CLOEXEC, 3);

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// wheels: wheels on disk.  A wheel is one unpacked wheel, a folder below `wheels` that is never
-// changed once it has its name.  Used by the porter alone; boxes see `wheels`, read-only.
+// wheels: unpacked wheels on disk.  Each is a folder below `wheels` that never changes once it has
+// its name.  Only the porter uses this; boxes see `wheels`, read-only.
 //
 //   environments/secret          32 random bytes
-//   environments/wheels/ID       whole wheels; mode 0311: whoever was told an ID can read it,
-//   nobody can list them environments/wheels/tmp-...  in the making or on their way out; removed at
-//   the next start
+//   environments/wheels          mode 0311: code that knows an ID can read it, none can list them
+//   environments/wheels/ID       a complete wheel
+//   environments/wheels/tmp-...  incomplete, or being removed; the next start removes it
 //
 // Invariants:
-//   (1) a folder that is named ID is whole, and all of it is on the disk: it gets the name after a
-//       sync.
-//   (2) nothing is removed under the name ID: it becomes tmp-... first.
+//   (1) a folder named ID is complete and on the disk: it gets the name after a sync.
+//   (2) a folder is renamed to tmp-... before it is removed.
 //   (3) nothing here follows or makes a link.
 //
 // Sync: one syncfs() for all wheels that are ready, then the renames, then the folder.  For 5,000
 // files of 30 kB on ext4 it took 0.14 s, a fsync() of each 1.1 to 3.2 s, and 0.4 to 1.3 s when
-// their writing was begun before (three runs on a busy machine).  The price: what others left
-// unwritten on that disk is waited for as well.
+// their writing was begun before (three runs on a busy machine).  The price: it also waits for
+// unwritten data of other programs on that disk.
 //
 // Files are made 0444 or 0555.  Folders stay 0755: a box cannot write through a read-only mount,
-// and whoever removes the state folder by hand should be able to.
+// and an operator can remove the state folder by hand.
 
 #ifndef CONSTRICTOR_PORTER_WHEELS_H
 #define CONSTRICTOR_PORTER_WHEELS_H
@@ -57,7 +56,7 @@ bool wheels_is_id(const char *text);
 bool wheels_is_sha256(const char *text);
 
 bool wheels_has(const struct wheels *s, const char *id);
-// Is there room for so many bytes?
+// Does the disk have room for so many bytes?
 int wheels_check_room(const struct wheels *s, uint64_t bytes, struct err *e);
 
 // A new folder tmp-..., open.
@@ -68,23 +67,21 @@ struct wheel_move {
     char to[WHEEL_ID + 1];
 };
 
-// Makes wheels of what is whole.  All of them are on the disk before the first has its name.  A
-// wheel that is there already stays, and the new one goes.  After a failure the caller removes
-// those that are left.
+// Gives complete folders their names, after one sync of all.  An existing wheel stays and the new
+// folder is removed.  After a failure the caller removes the rest.
 int wheels_put(const struct wheels *s, const struct wheel_move *moves, size_t count, struct err *e);
 
-// Removes what wheels_new made; there is nobody to tell when it does not work, and the next start
-// tries again.
+// Removes a folder of wheels_new().  Ignores errors: the next start tries again.
 void wheels_remove(const struct wheels *s, const char *name);
 
 // -ENOENT: there is no such wheel.
 int wheels_drop(const struct wheels *s, const char *id, struct err *e);
 
-// The first `max` wheels behind `after` ("": from the beginning), in order.
+// The first `max` wheels after `after` ("": from the beginning), sorted.
 int wheels_list(const struct wheels *s, const char *after, char (*ret)[WHEEL_ID + 1], size_t max,
                 size_t *ret_count, bool *ret_more, struct err *e);
 
-// Removes what was left half way; at the start.
+// Removes incomplete folders; called at the start.
 int wheels_sweep(const struct wheels *s, struct err *e);
 
 #endif

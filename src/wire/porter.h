@@ -5,7 +5,8 @@
 // Each datagram is one JSON object of at most PORTER_DATAGRAM bytes, perhaps with descriptors.  The
 // gate chooses the number N of a request.
 //   gate -> porter
-//     {"op": "store", "request": N, "sha256": "hex digits", "bytes_max": n, "files_max": n} + a bundle
+//     {"op": "store", "request": N, "sha256": "hex digits", "bytes_max": n, "files_max": n}
+//        + a bundle
 //         -> {"op": "stored", "request": N, "wheel": "ID", "bytes": n, "files": n}
 //        With "scope": "text" it is not the unpacked wheel that all share, but one of that
 //        scope.
@@ -13,7 +14,8 @@
 //         -> {"op": "dropped", "request": N}, also when there was none
 //     {"op": "list", "request": N, "after": "ID" or ""}
 //         -> {"op": "listed", "request": N, "wheels": ["ID"], "more": bool}
-//     {"op": "export", "request": N, "manifest": {}, "wheels": [{"sha256", "wheel"}]} + a file to write
+//     {"op": "export", "request": N, "manifest": {}, "wheels": [{"sha256", "wheel"}]}
+//        + a file to write
 //         -> {"op": "exported", "request": N, "bytes": n}
 //     {"op": "import", "request": N, "bytes_max": n, "files_max": n} + a file to read
 //         -> {"op": "imported", "request": N, "manifest": {},

@@ -176,7 +176,7 @@ static void test_the_hosts_loopback_is_named_in_the_refusal(void **state)
     broker_run();
     box_ask("connect 127.0.0.1 8000 wait", answer);
     assert_memory_equal(answer, "no 13 ", 6);
-    assert_non_null(strstr(answer, "host's loopback cannot be reached"));
+    assert_non_null(strstr(answer, "cannot reach the host's loopback"));
     expect_event("connect", "address_not_public", "127.0.0.1:8000");
 }
 

@@ -143,15 +143,15 @@ static void hostile_archives(void **state)
     } cases[] = {
         {"{}", WHEEL_A, WHEEL_B, NULL},
         {"{}", NULL, NULL, NULL},
-        {"[]", NULL, NULL, "no JSON object"},
-        {"", NULL, NULL, "no JSON object"},
-        {"{", NULL, NULL, "no JSON object"},
-        {"{\"a\":1,\"a\":2}", NULL, NULL, "no JSON object"},
+        {"[]", NULL, NULL, "not a JSON object"},
+        {"", NULL, NULL, "not a JSON object"},
+        {"{", NULL, NULL, "not a JSON object"},
+        {"{\"a\":1,\"a\":2}", NULL, NULL, "not a JSON object"},
         {"{}", WHEEL_A, WHEEL_A, "twice"},
         {"{}", "../../../../../../../../../../../../../../../../../../etc/passwd", NULL,
-         "no digest"},
+         "no valid SHA-256"},
         {"{}", "aa", NULL, ""},
-        {"{}", WHEEL_A "a", NULL, "no digest"},
+        {"{}", WHEEL_A "a", NULL, "no valid SHA-256"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct archive a;
