@@ -27,59 +27,21 @@
 #include "base/log.h"
 #include "config/code_policy.h"
 #include "keeper/announce.h"
-#include "keeper/broker.h"
 #include "keeper/denied.h"
 #include "keeper/fdlimit.h"
-#include "keeper/pending.h"
+#include "keeper/keeper_internal.h"
 #include "keeper/poller.h"
-#include "keeper/porter.h"
 #include "keeper/rights.h"
-#include "keeper/sampler.h"
-#include "keeper/state.h"
-#include "keeper/stock.h"
-#include "keeper/watchdog.h"
-#include "keeper/zygote.h"
-#include "wire/ledger.h"
 
 enum {
     REFILL_DELAY_MS = 2,
-    LOOK_DELAY_MS = 1000,  // to the next look at a zygote that is not warm or missing
-    RETRY_FIRST_MS = 1000, // before a zygote that failed is tried again; doubles
-    RETRY_LAST_MS = 30000, //
-    SHORT_LIFE_MS = 1000,  // of a gate that never served ...
-    SHORT_LIVES_MAX = 100  // ... and after how many in a row the keeper gives up
+    LOOK_DELAY_MS = 1000, // to the next look at a zygote that is not warm or missing
+    SHORT_LIFE_MS = 1000, // of a gate that never served ...
+    SHORT_LIVES_MAX = 100 // ... and after how many in a row the keeper gives up
 };
 enum { EVENTS = 64 };
 
-struct keeper {
-    const struct keeper_plan *plan;
-    struct caps caps;
-    struct interp interp;
-    bool has_interp;
-    struct zygote zygote; // sock >= 0: there is one, warm when `state` is KEEPER_READY
-    enum keeper_state state;
-    struct err error; // KEEPER_FAILED
-    int64_t retry_at_ms;
-    int retry_ms;
-    struct stock stock;
-    struct keeper_broker broker;
-    struct keeper_porter porter;
-    struct sampler sampler;
-    struct watchdog watchdog;
-    struct state folder; // held for life; a new gate gets the same
-    int gate_sock, epoll, timer, signals, parent;
-    bool timer_set;
-    int64_t timer_ms; // when it fires
-    pid_t gate;       // 0: there is none
-    int gate_status;
-    bool gate_gone, stopping;
-    int64_t gate_since_ms;
-    unsigned restarts, short_lives;
-    struct ledger *ledger;
-    struct pending pending; // acquires that wait for the zygote
-};
-
-static int watch_fd(struct keeper *k, int fd, enum stock_tag tag)
+int keeper_watch_fd(struct keeper *k, int fd, enum stock_tag tag)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = stock_tag(tag, 0)};
     return poller_ctl(k->epoll, EPOLL_CTL_ADD, fd, &ev);
@@ -127,7 +89,7 @@ static void on_cancel(struct keeper *k, const struct wire_cancel *m)
         stock_cancel(&k->stock, m->ticket);
 }
 
-static void on_pending(struct keeper *k)
+void keeper_serve_pending(struct keeper *k)
 {
     unsigned count = k->pending.count;
     k->pending.count = 0;
@@ -180,129 +142,13 @@ static void on_gate(struct keeper *k)
     }
 }
 
-// ---- the zygote ---------------------------------------------------------------------------------
-
-static void zygote_close(struct keeper *k)
-{
-    if (k->zygote.sock >= 0)
-        (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.sock, NULL);
-    if (k->zygote.log >= 0)
-        (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.log, NULL);
-    zygote_stop(&k->zygote);
-}
-
-static int watch_zygote(struct keeper *k, struct err *e)
-{
-    if (watch_fd(k, k->zygote.sock, TAG_ZYGOTE) < 0 || watch_fd(k, k->zygote.log, TAG_LOG) < 0)
-        return err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
-    return 0;
-}
-
-static int find_interp(struct keeper *k, struct err *e)
-{
-    // A script may take its time to start the interpreter; a signal does not wait for it.
-    int r =
-        k->has_interp ? 0 : interp_ask_until(k->plan->config->python, &k->interp, k->signals, e);
-    k->has_interp = r == 0;
-    return r;
-}
-
-// Starts a zygote without waiting until it is warm.
-static int begin_zygote(struct keeper *k, struct err *e)
-{
-    k->state = KEEPER_WARMING;
-    int r = zygote_begin(&k->zygote, k->plan->config, &k->caps, &k->interp,
-                         keeper_porter_environments(&k->porter), k->plan->cold, e);
-    if (r == 0)
-        r = watch_zygote(k, e);
-    return r;
-}
-
-static void zygote_warm(struct keeper *k)
-{
-    k->state = KEEPER_READY;
-    k->retry_ms = 0;
-    k->stock.zygote_sock = k->zygote.sock;
-    announce_ready(&k->stock, &k->zygote);
-    on_pending(k);
-    stock_refill(&k->stock);
-}
-
-// Waiting and later requests get the reason; the keeper tries again after a while.
-static void zygote_failed(struct keeper *k, struct err *e)
-{
-    zygote_close(k);
-    caps_explain(k->plan->config, e);
-    if (strcmp(e->message, k->error.message) != 0)
-        log_err(LOG_ERROR, e);
-    k->error = *e;
-    k->state = KEEPER_FAILED;
-    k->retry_ms = k->retry_ms == 0                  ? RETRY_FIRST_MS
-                  : k->retry_ms < RETRY_LAST_MS / 2 ? k->retry_ms * 2
-                                                    : RETRY_LAST_MS;
-    k->retry_at_ms = clock_ms() + k->retry_ms;
-    announce_failed(&k->stock, &k->error);
-    on_pending(k);
-}
-
-static void zygote_try(struct keeper *k)
-{
-    struct err e;
-    bool known = k->has_interp;
-    int r = find_interp(k, &e);
-    if (r == 0 && !known)
-        announce_interpreter(&k->stock, &k->interp);
-    if (r == 0)
-        r = begin_zygote(k, &e);
-    if (r == -ECANCELED)
-        k->state = KEEPER_WARMING; // a signal is more urgent; the timer tries again
-    else if (r < 0)
-        zygote_failed(k, &e);
-}
-
-static void look_at_zygote(struct keeper *k)
-{
-    struct err e;
-    if (k->zygote.sock < 0) {
-        zygote_try(k);
-        return;
-    }
-    int r = zygote_look(&k->zygote, &e);
-    if (r > 0)
-        zygote_warm(k);
-    else if (r < 0)
-        zygote_failed(k, &e);
-}
-
-static void zygote_lost(struct keeper *k)
-{
-    log_line(LOG_ERROR, "the zygote ended and its boxes with it; starting a new one");
-    zygote_close(k);
-    stock_zygote_lost(&k->stock);
-    zygote_try(k);
-}
-
-static void on_zygote(struct keeper *k)
-{
-    if (k->state == KEEPER_WARMING && k->zygote.sock >= 0) {
-        look_at_zygote(k);
-        return;
-    }
-    // A bound, as for the gate.
-    for (int i = 0; i < 64 && k->state == KEEPER_READY; i++) {
-        int r = stock_hear(&k->stock, STOCK_NO_SLOT);
-        if (r < 0)
-            zygote_lost(k);
-        if (r <= 0)
-            return;
-    }
-}
+// ---- boxes in the making ------------------------------------------------------------------------
 
 // A message about the box of this slot.  One at a time: there are seldom two.
 static void on_stem(struct keeper *k, int slot, uint32_t events)
 {
     if (events & EPOLLHUP)
-        on_zygote(k); // the zygote's socket has the reason why it could not make the stem
+        keeper_zygote_hear(k); // the zygote's socket has the reason why it could not make the stem
     (void)stock_hear(&k->stock, slot);
 }
 
@@ -310,27 +156,10 @@ static void on_box(struct keeper *k, uint64_t id)
 {
     const struct box *b = stock_find(&k->stock, id);
     if (b && b->pidfd < 0) { // SPAWNED, with the pidfd, was sent before the box could send
-        on_zygote(k);
+        keeper_zygote_hear(k);
         (void)stock_hear(&k->stock, (int)(id % SLOTS));
     }
     stock_box_speaks(&k->stock, id);
-}
-
-static void on_log(struct keeper *k)
-{
-    char text[1024];
-    if (k->state == KEEPER_WARMING) {
-        if (!zygote_hear(&k->zygote))
-            (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.log, NULL);
-        return;
-    }
-    ssize_t n = read(k->zygote.log, text, sizeof text - 1);
-    if (n > 0) {
-        text[n] = '\0';
-        log_line(LOG_INFO, "zygote: %s", text);
-    } else if (n == 0) {
-        (void)poller_ctl(k->epoll, EPOLL_CTL_DEL, k->zygote.log, NULL);
-    }
 }
 
 // ---- the helpers --------------------------------------------------------------------------------
@@ -389,10 +218,7 @@ static void on_timer(struct keeper *k)
     uint64_t times;
     (void)!read(k->timer, &times, sizeof times); // only says that it fired
     k->timer_set = false;
-    if (k->state == KEEPER_WARMING)
-        look_at_zygote(k); // it may have taken too long
-    else if (k->state == KEEPER_FAILED && clock_ms() >= k->retry_at_ms)
-        zygote_try(k);
+    keeper_zygote_tick(k);
     stock_refill(&k->stock);
     stock_tick(&k->stock);
     sampler_tick(&k->sampler);
@@ -447,7 +273,7 @@ static int start_gate(struct keeper *k, struct err *e)
     k->gate_sock = sock[0];
     (void)fd_set_nonblock(k->gate_sock, true);
     k->stock.gate.sock = k->gate_sock;
-    if (watch_fd(k, k->gate_sock, TAG_GATE) < 0)
+    if (keeper_watch_fd(k, k->gate_sock, TAG_GATE) < 0)
         return err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
     helper_link(&k->broker.helper);
     helper_link(&k->porter.helper);
@@ -521,8 +347,9 @@ static int watch_parent(struct keeper *k, struct err *e)
     k->parent = (int)syscall(SYS_pidfd_open, parent, 0);
     if (k->parent < 0 || getppid() != parent) // it died meanwhile
         return k->parent < 0 ? 0 : err_set(e, ERR_SYSTEM, 0, NULL, "the parent process is gone");
-    return watch_fd(k, k->parent, TAG_PARENT) < 0 ? err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl")
-                                                  : 0;
+    return keeper_watch_fd(k, k->parent, TAG_PARENT) < 0
+               ? err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl")
+               : 0;
 }
 
 static void on_parent(struct keeper *k)
@@ -569,10 +396,10 @@ static void loop(struct keeper *k)
                 if (events[i].events & ~(uint32_t)EPOLLOUT)
                     on_gate(k);
                 break;
-            case TAG_ZYGOTE: on_zygote(k); break;
+            case TAG_ZYGOTE: keeper_zygote_hear(k); break;
             case TAG_STEM: on_stem(k, (int)value, events[i].events); break;
             case TAG_ORPHAN: stock_orphan_speaks(&k->stock, value); break;
-            case TAG_LOG: on_log(k); break;
+            case TAG_LOG: keeper_zygote_log(k); break;
             case TAG_TIMER: on_timer(k); break;
             case TAG_SIGNAL: on_signal(k); break;
             case TAG_PARENT: on_parent(k); break;
@@ -605,7 +432,8 @@ static int open_loop(struct keeper *k, struct err *e)
     k->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     k->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (k->epoll < 0 || k->timer < 0 || k->signals < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0 ||
-        watch_fd(k, k->timer, TAG_TIMER) < 0 || watch_fd(k, k->signals, TAG_SIGNAL) < 0)
+        keeper_watch_fd(k, k->timer, TAG_TIMER) < 0 ||
+        keeper_watch_fd(k, k->signals, TAG_SIGNAL) < 0)
         return err_set(e, ERR_SYSTEM, errno, NULL, "make the keeper's event loop");
     return 0;
 }
@@ -621,25 +449,6 @@ struct wire_limits keeper_limits(const struct config *c)
         .open_files = c->files,
         .readonly = code_policy_freezes(c, NULL),
     };
-}
-
-// Starts the zygote, as far as the plan wants it before the gate.
-static int start_zygote(struct keeper *k, struct err *e)
-{
-    int r = find_interp(k, e);
-    if (r == 0)
-        zygote_fit_uids(k->plan->config, &k->caps, &k->interp); // the gate needs the result
-    if (r < 0 || k->plan->start == KEEPER_JAIL_FIRST)
-        return r < 0 ? r : begin_zygote(k, e);
-    r = zygote_start(&k->zygote, k->plan->config, &k->caps, &k->interp,
-                     keeper_porter_environments(&k->porter), k->plan->cold, e);
-    if (r == 0)
-        r = watch_zygote(k, e);
-    if (r == 0)
-        zygote_warm(k); // makes boxes while the gate starts
-    if (k->plan->cold)
-        stock_no_more(&k->stock); // there will be no second run
-    return r;
 }
 
 // While the keeper has its rights.  Without a state folder code still runs, but its files have no
@@ -679,9 +488,9 @@ static int start(struct keeper *k, struct err *e)
     if (r == 0)
         r = keeper_broker_open(&k->broker, k->plan, &k->stock, k->epoll, e);
     if (r == 0)
-        r = gate_first ? start_gate(k, e) : start_zygote(k, e);
+        r = gate_first ? start_gate(k, e) : keeper_zygote_start(k, e);
     if (r == 0 && gate_first)
-        zygote_try(k); // the gate gets a message
+        keeper_zygote_try(k); // the gate gets a message
     if (r == 0)
         r = start_helpers(k, e); // last: the end of one interrupts waiting for the interpreter
     if (r == 0 && slots_may_give(&k->caps.slots))
