@@ -1,183 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of run/live: the test plays the box on the other end of the socket, and who listens.
-// Numbers in names are those of the invariants in live.c.
+// Unit tests of run/live: reading, output, sending.  Numbers in names are those of the invariants
+// in live.c.
 
-#include "unit.h"
+#include "live_peer.h"
 
 #include <errno.h>
-#include <event2/event.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/fd.h"
-#include "files/scratch.h"
-#include "run/gate.h"
-#include "run/live.h"
-
-static struct gate gate;
-static struct live_box *b;
-static int box, fds_before; // box: the box's end
-
-static struct {
-    int results, exits, outputs[LIVE_STREAMS], sent, garbage, failed;
-    char result[64], printed[64];
-    unsigned flags;
-    int status;
-} saw;
-
-// ---- listeners ----------------------------------------------------------------------------------
-
-static void on_result(struct live_box *live, const char *data, size_t length, unsigned flags)
-{
-    assert_ptr_equal(live->owner, &saw);
-    saw.results++;
-    saw.flags = flags;
-    memcpy(saw.result, data, length < sizeof saw.result ? length : sizeof saw.result - 1);
-}
-
-static void on_exit_frame(struct live_box *live, int status)
-{
-    (void)live;
-    saw.exits++;
-    saw.status = status;
-}
-
-static void on_output(struct live_box *live, enum live_stream stream, const char *data,
-                      size_t length)
-{
-    assert_ptr_equal(live->owner, &saw);
-    saw.outputs[stream]++;
-    memcpy(saw.printed, data, length < sizeof saw.printed ? length : sizeof saw.printed - 1);
-}
-
-static void on_sent(struct live_box *live)
-{
-    (void)live;
-    saw.sent++;
-}
-
-static void on_garbage(struct live_box *live)
-{
-    (void)live;
-    saw.garbage++;
-}
-
-static const struct live_user listener = {.on_result = on_result,
-                                          .on_exit = on_exit_frame,
-                                          .on_output = on_output,
-                                          .on_sent = on_sent,
-                                          .on_garbage = on_garbage};
-
-// Those that free the box from wherever they are called.
-static void free_it(struct live_box *live)
-{
-    assert_ptr_equal(live, b);
-    live_free(TAKE_PTR(b));
-}
-static void free_on_result(struct live_box *live, const char *data, size_t length, unsigned flags)
-{
-    (void)data;
-    (void)length;
-    (void)flags;
-    saw.results++;
-    free_it(live);
-}
-static void free_on_exit(struct live_box *live, int status)
-{
-    (void)status;
-    free_it(live);
-}
-static void free_on_output(struct live_box *live, enum live_stream stream, const char *data,
-                           size_t length)
-{
-    (void)stream;
-    (void)data;
-    (void)length;
-    free_it(live);
-}
-
-static const struct live_user destroyer = {.on_result = free_on_result,
-                                           .on_exit = free_on_exit,
-                                           .on_output = free_on_output,
-                                           .on_sent = free_it,
-                                           .on_garbage = free_it};
 
 static const struct live_user nobody;
-
-// ---- a box --------------------------------------------------------------------------------------
-
-static int begin_with(bool kept)
-{
-    int pair[2];
-    memset(&saw, 0, sizeof saw);
-    fds_before = unit_fd_count();
-    gate = (struct gate){.base = event_base_new()};
-    unit_socketpair(pair);
-    box = pair[1];
-    struct wire_limits limits = {.file_bytes = 1 << 20, .scratch_bytes = 1 << 20};
-    b = live_new(&gate, 5, &limits, kept, pair[0]);
-    assert_non_null(b);
-    live_listen(b, &listener, &saw);
-    return 0;
-}
-
-static int begin(void **state)
-{
-    (void)state;
-    return begin_with(false);
-}
 
 static int begin_kept(void **state)
 {
     (void)state;
     return begin_with(true);
-}
-
-static int finish(void **state)
-{
-    (void)state;
-    live_free(TAKE_PTR(b));
-    event_base_free(gate.base);
-    fd_close(&box);
-    return unit_fd_count() == fds_before ? 0 : -1;
-}
-
-static void turn(void)
-{
-    assert_true(event_base_loop(gate.base, EVLOOP_NONBLOCK) >= 0);
-}
-
-static void say_flagged(unsigned kind, unsigned flags, uint32_t total, uint32_t offset,
-                        const char *data, size_t length)
-{
-    static char datagram[sizeof(struct frame_header) + FRAME_CHUNK];
-    struct frame_header h = {.magic = FRAME_MAGIC,
-                             .kind = (uint16_t)kind,
-                             .flags = (uint16_t)flags,
-                             .total = total,
-                             .offset = offset};
-    memcpy(datagram, &h, sizeof h);
-    memcpy(datagram + sizeof h, data, length);
-    assert_int_equal(send(box, datagram, sizeof h + length, MSG_NOSIGNAL), sizeof h + length);
-}
-
-static void say_part(unsigned kind, uint32_t total, uint32_t offset, const char *data,
-                     size_t length)
-{
-    say_flagged(kind, FRAME_HAS_FILES, total, offset, data, length);
-}
-
-static void print(unsigned stream, const char *text)
-{
-    say_flagged(FRAME_OUTPUT, stream, (uint32_t)strlen(text), 0, text, strlen(text));
-}
-
-static void say(unsigned kind, const char *data, size_t length)
-{
-    say_part(kind, (uint32_t)length, 0, data, length);
 }
 
 // ---- reading ------------------------------------------------------------------------------------
@@ -340,19 +176,6 @@ static void a_kept_box_may_be_in_the_middle_of_a_frame(void **state)
     say_part(FRAME_RESULT, 500, 403, "abc", 3); // but only at first
     turn();
     assert_int_equal(saw.garbage, 1);
-}
-
-// Reads what was sent; true: a frame is complete.
-static bool receive(struct frame_reader *r)
-{
-    static char datagram[sizeof(struct frame_header) + FRAME_CHUNK];
-    for (ssize_t n; (n = recv(box, datagram, sizeof datagram, MSG_DONTWAIT)) > 0;) {
-        int complete = frame_reader_feed(r, datagram, (size_t)n);
-        assert_true(complete >= 0); // a datagram of another frame in between would be an error
-        if (complete)
-            return true;
-    }
-    return false;
 }
 
 // ---- output -------------------------------------------------------------------------------------
@@ -539,134 +362,6 @@ static void a_box_that_dies_while_it_is_sent_to(void **state)
     assert_true(saw.sent == 0 && saw.garbage == 0 && b->frame_count == 0);
 }
 
-// ---- freeing ------------------------------------------------------------------------------------
-
-static void inv2_on_result_may_free(void **state)
-{
-    (void)state;
-    live_listen(b, &destroyer, NULL);
-    say(FRAME_RESULT, "{}", 2);
-    say(FRAME_RESULT, "{}", 2);
-    turn();
-    assert_true(!b && saw.results == 1);
-}
-
-static void inv2_on_result_may_free_in_live_read(void **state)
-{
-    (void)state;
-    live_listen(b, &destroyer, NULL);
-    say(FRAME_RESULT, "{}", 2);
-    say(FRAME_RESULT, "{}", 2);
-    live_read(b);
-    assert_true(!b && saw.results == 1);
-}
-
-static void inv2_on_exit_may_free(void **state)
-{
-    (void)state;
-    live_listen(b, &destroyer, NULL);
-    say(FRAME_EXIT, "0123", 4);
-    turn();
-    assert_null(b);
-}
-
-static void inv2_on_garbage_may_free(void **state)
-{
-    (void)state;
-    live_listen(b, &destroyer, NULL);
-    say(FRAME_READY, "", 0);
-    turn();
-    assert_null(b);
-}
-
-static void inv2_on_output_may_free(void **state)
-{
-    (void)state;
-    live_listen(b, &destroyer, NULL);
-    print(LIVE_STDOUT, "x");
-    print(LIVE_STDERR, "x");
-    turn();
-    assert_null(b);
-}
-
-static void inv2_on_sent_may_free(void **state)
-{
-    (void)state;
-    struct frame_piece piece = {"x", 1};
-    live_listen(b, &destroyer, NULL);
-    assert_int_equal(live_send(b, FRAME_RUN, &piece, 1, false), 0);
-    assert_null(b);
-}
-
-static void inv2_on_sent_may_free_later(void **state)
-{
-    (void)state;
-    static char code[1 << 20];
-    struct frame_piece piece = {code, sizeof code};
-    struct frame_reader r = {.max = FRAME_RUN_MAX};
-    live_listen(b, &destroyer, NULL);
-    assert_int_equal(live_send(b, FRAME_RUN, &piece, 1, false), 0);
-    assert_int_equal(live_send(b, FRAME_FILE, &piece, 1, true), 0);
-    for (int i = 0; i < 1000 && b; i++) {
-        (void)receive(&r);
-        turn();
-    }
-    assert_null(b);
-    frame_reader_done(&r);
-}
-
-// The listener of a result asks for what is there already, and frees the box in there.
-static void nested_result(struct live_box *live, const char *data, size_t length, unsigned flags)
-{
-    (void)data;
-    (void)length;
-    (void)flags;
-    live_listen(live, &destroyer, NULL);
-    live_read(live);
-}
-
-static void inv2_nested_reading_may_free(void **state)
-{
-    (void)state;
-    static const struct live_user nested = {.on_result = nested_result};
-    live_listen(b, &nested, NULL);
-    for (int i = 0; i < 3; i++)
-        say(FRAME_RESULT, "{}", 2);
-    turn();
-    assert_true(!b && saw.results == 1);
-}
-
-static void on_list(const struct live_box *live, struct scratch_reply *reply, void *argument)
-{
-    assert_true(live == b && reply->error.message[0]);
-    saw.failed++;
-    if (argument)
-        free_it(b);
-}
-
-static void inv2_a_failed_operation_may_free(void **state)
-{
-    (void)state;
-    struct err e;
-    assert_non_null(scratch_list(b, on_list, NULL, &e));
-    assert_non_null(scratch_list(b, on_list, &saw, &e));
-    fd_close(&box);
-    turn();
-    assert_true(!b && saw.failed == 2);
-}
-
-static void inv3_garbage_fails_what_is_awaited(void **state)
-{
-    (void)state;
-    struct err e;
-    assert_non_null(scratch_list(b, on_list, NULL, &e));
-    say(FRAME_READY, "", 0);
-    turn();
-    assert_true(saw.failed == 1 && saw.garbage == 1);
-    assert_null(scratch_list(b, on_list, NULL, &e));
-    assert_int_equal(e.code, ERR_SESSION_ENDED);
-}
-
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, finish)
 #define TEST_KEPT(f) cmocka_unit_test_setup_teardown(f, begin_kept, finish)
 
@@ -695,16 +390,6 @@ int main(void)
         TEST(a_small_frame_goes_at_once),
         TEST_KEPT(runs_in_a_kept_box_say_so),
         TEST(a_box_that_dies_while_it_is_sent_to),
-        TEST(inv2_on_result_may_free),
-        TEST(inv2_on_result_may_free_in_live_read),
-        TEST(inv2_on_exit_may_free),
-        TEST(inv2_on_garbage_may_free),
-        TEST(inv2_on_output_may_free),
-        TEST(inv2_on_sent_may_free),
-        TEST(inv2_on_sent_may_free_later),
-        TEST(inv2_nested_reading_may_free),
-        TEST(inv2_a_failed_operation_may_free),
-        TEST(inv3_garbage_fails_what_is_awaited),
     };
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);
 }
