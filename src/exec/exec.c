@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // exec: see exec.h.  Runs in the gate, on its event loop.
-//
-// Invariants:
-//   (1) work->op is the one scratch operation that is awaited.  While it reads a file, the bytes go
-//       to work->copy, to the taker (work->taking), or nowhere.
-//   (2) the run is PREPARING while files are written and HOLDING while they are collected; in any
-//       other state no operation is started, because the box may be gone.
 
 #include "exec/exec.h"
 
@@ -23,49 +17,15 @@
 #include "config/code_policy.h"
 #include "env/restricted_package.h"
 #include "env/warm_boxes.h"
-#include "exec/exec_input.h"
+#include "exec/exec_internal.h"
 #include "exec/exec_meta.h"
 #include "exec/exec_network.h"
-#include "exec/exec_packages.h"
 #include "exec/exec_tiers.h"
 #include "run/source.h"
 #include "json/dump.h"
 #include "json/encode.h"
 
-enum { PLACE_MAX = STORE_PLACE_MAX, URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096 };
-
-struct exec_work {
-    char *meta;
-    json_t *policy;                      // NULL: everything is open
-    json_t *wheels;                      // folders of packages; NULL: none
-    struct exec_environment environment; // the environment that has them
-    struct scratch_op *op;
-    struct store_copy *copy;
-    bool taking;                     // the taker gets the file that is read
-    struct artifact artifact;        // the file that is collected
-    size_t file;                     // index of the next file to write
-    char path[SCRATCH_PATH_MAX + 1]; // of the file that is written
-    unsigned char *bytes;            // its decoded base64; NULL: it is text
-    struct scratch_list before, now;
-    bool asked;  // the list `now` was asked for
-    bool listed; // `now` is known
-    size_t *changes;
-    size_t change_count, change; // `change`: the next one to collect
-    json_t *files;
-    uint64_t omitted;
-    uint64_t odd;         // links, pipes, names that cannot be shown: never listed
-    uint32_t fork_number; // EXEC_FORK
-    char fork[SESSION_ID_SIZE];
-    enum session_end previous; // why the earlier session of this name ended
-    bool opened;               // the session was opened by this request
-    bool lost;                 // the session ended with this run
-    char name[SESSION_NAME_MAX + 1];
-    struct err file_error;  // files could not be collected
-    struct err store_error; // why the store did not take the file that is collected
-};
-
 static void write_next(struct exec *x);
-static void collect_next(struct exec *x);
 
 static void stop_op(const struct exec *x)
 {
@@ -187,207 +147,7 @@ static bool on_box(struct run *r)
     return true;
 }
 
-// ---- after the code -----------------------------------------------------------------------------
-
-static void place_of(const struct exec *x, char buf[PLACE_MAX + 1])
-{
-    snprintf(buf, PLACE_MAX + 1, "%s", x->session_id[0] ? x->session_id : x->id);
-}
-
-// `why`: the store did not take it; NULL: it did, or was not asked.
-static void note_file(struct exec *x, const struct artifact *a, bool stored, const struct err *why)
-{
-    char uri[URI_MAX], url[URL_MAX] = "", place[PLACE_MAX + 1];
-    place_of(x, place);
-    exec_file_uri(place, a->path, uri, sizeof uri);
-    if (stored && x->gate->file_url)
-        x->gate->file_url(x->gate, a, url, sizeof url);
-    bool readable = stored || x->session_id[0]; // a file of a fresh box is lost with the box
-    json_t *o =
-        json_pack("{s:s, s:I, s:s, s:o, s:o}", "path", a->path, "size", (json_int_t)a->size,
-                  "mime_type", a->mime_type, "uri", readable ? json_string(uri) : json_null(),
-                  "url", url[0] ? json_string(url) : json_null());
-    if (o && why)
-        (void)json_object_set_new(o, "error",
-                                  json_pack("{s:s, s:s, s:s}", "code", err_code_name(why->code),
-                                            "message", why->message, "hint", why->hint));
-    if (o)
-        (void)json_array_append_new(x->work->files, o);
-    else
-        x->work->omitted++;
-}
-
-static void set_store_error(struct exec_work *w, const struct err *e)
-{
-    w->file_error = w->store_error = *e;
-}
-
-// False: neither the store nor a taker wants the file, and its bytes are not read.
-static bool keep_file(struct exec *x, const struct scratch_file *file)
-{
-    struct exec_work *w = x->work;
-    struct err e;
-    w->store_error = (struct err){0};
-    if (x->request.taker) {
-        int n = x->request.taker->begin(x, file, &e);
-        if (n < 0)
-            w->file_error = e;
-        w->taking = n == 0;
-    } else if (x->gate->store) {
-        w->copy = store_begin(x->gate->store, &w->artifact, &e);
-        if (!w->copy)
-            set_store_error(w, &e);
-    } else {
-        (void)err_set(&w->store_error, ERR_STATE_FOLDER, 0,
-                      "the server's log says why; see --state", "this server keeps no files");
-    }
-    return w->taking || w->copy;
-}
-
-static int on_found(const struct scratch_file *file, const char *head, size_t length,
-                    struct scratch_part *part, void *argument, struct err *e)
-{
-    struct exec *x = argument;
-    struct artifact *a = &x->work->artifact;
-    (void)e;
-    *a = (struct artifact){.size = file->size, .modified_ms = file->mtime_ns / 1000000};
-    snprintf(a->path, sizeof a->path, "%s", file->path);
-    snprintf(a->mime_type, sizeof a->mime_type, "%s", mime_type(a->path, head, length));
-    snprintf(a->owner, sizeof a->owner, "%s", x->owner);
-    snprintf(a->execution_id, sizeof a->execution_id, "%s", x->id);
-    place_of(x, a->place);
-    if (!keep_file(x, file))
-        part->length = 0;
-    return 0;
-}
-
-static int on_data(const void *data, size_t length, uint64_t offset, void *argument, struct err *e)
-{
-    struct exec *x = argument;
-    struct exec_work *w = x->work;
-    if (w->taking)
-        return x->request.taker->data(x, data, length, offset, e);
-    if (store_write(w->copy, data, length, offset, e) == 0)
-        return 0;
-    set_store_error(w, e); // the file is listed without a link
-    store_cancel(TAKE_PTR(w->copy));
-    return 1;
-}
-
-static void end_taker(struct exec *x, uint64_t size, const struct err *error)
-{
-    bool taking = x->work->taking && x->request.taker;
-    x->work->taking = false;
-    if (taking)
-        x->request.taker->end(x, size, error);
-}
-
-static void on_collected(const struct live_box *b, struct scratch_reply *reply, void *argument)
-{
-    struct exec *x = argument;
-    struct exec_work *w = x->work;
-    struct store_copy *copy = TAKE_PTR(w->copy);
-    bool failed = reply->error.message[0];
-    (void)b;
-    w->op = NULL;
-    if (failed) {
-        w->file_error = reply->error; // deleted or replaced meanwhile
-        w->omitted++;
-        if (copy)
-            store_cancel(copy);
-    }
-    end_taker(x, reply->file.size, failed ? &reply->error : NULL);
-    if (!failed) {
-        w->artifact.size = reply->file.size;
-        bool stored = copy && store_end(copy, reply->file.size, &w->artifact, &w->store_error) == 0;
-        if (copy && !stored)
-            w->file_error = w->store_error;
-        note_file(x, &w->artifact, stored, w->store_error.message[0] ? &w->store_error : NULL);
-    }
-    collect_next(x);
-}
-
-static void collect_next(struct exec *x)
-{
-    static const struct scratch_sink sink = {.begin = on_found, .take = on_data};
-    struct exec_work *w = x->work;
-    struct err e;
-    while (x->run->state == RUN_HOLDING && w->change < w->change_count) {
-        size_t i = w->changes[w->change++];
-        w->op = scratch_read(x->run->box, w->now.files[i].path, &sink, on_collected, x, &e);
-        if (w->op)
-            return;
-        w->file_error = e;
-        w->omitted++;
-    }
-    run_let_go(x->run); // all are collected, or the box is gone
-}
-
-// Forks in one box move each other's files out of the way, which changes their ctime.
-static void forget_ctime(struct scratch_list *l)
-{
-    for (size_t i = 0; i < l->count; i++)
-        l->files[i].ctime_ns = 0;
-}
-
-static void on_after(const struct live_box *b, struct scratch_reply *reply, void *argument)
-{
-    struct exec *x = argument;
-    struct exec_work *w = x->work;
-    struct session *s = x->run->request.session;
-    (void)b;
-    w->op = NULL;
-    if (reply->error.message[0]) {
-        w->file_error = reply->error;
-        run_let_go(x->run);
-        return;
-    }
-    w->now = reply->list;
-    reply->list = (struct scratch_list){0};
-    w->listed = true;
-    if (s && session_is_shared(s)) {
-        forget_ctime(&w->before);
-        forget_ctime(&s->files);
-        forget_ctime(&w->now);
-    }
-    const struct scratch_list *before = s && !w->before.count ? &s->files : &w->before;
-    ptrdiff_t n = scratch_changes(before, &w->now, &w->changes);
-    w->change_count = n > 0 ? (size_t)n : 0;
-    w->omitted += w->now.left_out;
-    w->odd = w->now.odd;
-    size_t most = x->request.files_max ? x->request.files_max : EXEC_FILES_MAX;
-    if (w->change_count > most) {
-        w->omitted += w->change_count - most;
-        w->change_count = most;
-    }
-    collect_next(x);
-}
-
-static bool on_answer(struct run *r, unsigned flags)
-{
-    struct exec *x = r->request.argument;
-    struct session *s = r->request.session;
-    bool some = flags & FRAME_HAS_FILES || x->work->before.count || (s && s->files.count);
-    if (!x->request.collect || !some)
-        return false;
-    x->work->op = scratch_list(r->box, on_after, x, &x->work->file_error);
-    return x->work->asked = x->work->op != NULL;
-}
-
 // ---- the end ------------------------------------------------------------------------------------
-
-static void remember_files(struct exec *x, struct session *s)
-{
-    struct exec_work *w = x->work;
-    if (!x->request.collect || !s->box)
-        return;
-    if (w->listed) {
-        scratch_list_clear(&s->files);
-        s->files = w->now;
-        w->now = (struct scratch_list){0};
-    }
-    s->files_writes = s->box->writes;
-}
 
 // The interpreter counts its runs; the gate's count misses those of a previous gate.
 static void take_count(const struct run *r, struct session *s)
@@ -396,21 +156,6 @@ static void take_count(const struct run *r, struct session *s)
     if (json_is_integer(count) && json_integer_value(count) >= 0 &&
         json_integer_value(count) < UINT32_MAX)
         s->executions = (unsigned)json_integer_value(count);
-}
-
-// The box ended while its files were collected: reports the files that are missing.
-static void count_uncollected(const struct exec *x, const struct run *r)
-{
-    struct exec_work *w = x->work;
-    bool reading = w->listed && w->op; // the last file is still being read
-    // The box ended before its result was read, so the gate could not ask for its files.
-    bool too_late = x->request.collect && !w->asked && (r->flags & FRAME_HAS_FILES) &&
-                    (w->lost || r->ended.end == END_OWN);
-    uint64_t left = w->change_count - w->change + reading;
-    w->omitted += left;
-    if (!w->file_error.message[0] && (left || too_late || (w->asked && !w->listed)))
-        err_set(&w->file_error, ERR_SESSION_ENDED, 0, NULL,
-                "the box ended before all its files were collected");
 }
 
 // The interpreter of a fork crashed without a checkpoint; the box goes on for its other forks.
@@ -434,12 +179,12 @@ static void on_done(struct run *r)
         warm_boxes_learn(x->gate, x->owner, w->environment.name,
                          json_object_get(r->result, "imports"));
     w->lost = x->session_id[0] && !s;
-    count_uncollected(x, r);
+    exec_count_uncollected(x, r);
     x->session = s;
     if (s)
         take_count(r, s);
     if (s)
-        remember_files(x, s);
+        exec_remember_files(x, s);
     if (s && x->request.action == EXEC_FORK && r->result && !failed && !x->error.message[0]) {
         struct session *fork = session_fork(s, x->request.checkpoint, w->fork_number, &x->error);
         if (fork)
@@ -561,7 +306,7 @@ bool exec_begin(struct exec *x)
         .warm_box =
             exec_warm_box_ask(x, s, x->work->wheels, x->work->policy, &x->work->environment),
         .on_box = on_box,
-        .on_answer = on_answer,
+        .on_answer = exec_collect,
         .on_output = q->on_output ? exec_on_output : NULL,
         .on_done = on_done,
         .argument = x};
@@ -639,7 +384,7 @@ void exec_cancel(struct exec *x)
     }
     if (!x->run || timer_is_set(&x->soon))
         return;
-    end_taker(x, 0, &e);
+    exec_end_taker(x, 0, &e);
     stop_op(x);
     w->change_count = w->change; // nothing more is collected
     run_cancel(x->run);
