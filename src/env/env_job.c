@@ -350,12 +350,10 @@ static bool is_first(const struct env_job *j)
     return true;
 }
 
-static void on_soon(evutil_socket_t fd, short what, void *argument)
+static void on_soon(void *argument)
 {
     struct envs *v = argument;
     struct env_job *j, *next;
-    (void)fd;
-    (void)what;
     for (j = TAILQ_FIRST(&v->jobs); j && v->active < ENV_ACTIVE_MAX; j = next) {
         next = TAILQ_NEXT(j, list);
         if (j->started || !is_first(j))
@@ -368,11 +366,8 @@ static void on_soon(evutil_socket_t fd, short what, void *argument)
 
 void env_jobs_start_soon(struct envs *v)
 {
-    struct timeval now = {0};
-    if (!v->soon)
-        v->soon = evtimer_new(v->gate->base, on_soon, v);
-    if (!v->soon || event_add(v->soon, &now) < 0)
-        log_line(LOG_ERROR, "no memory to begin an installation");
+    if (!timer_set(&v->soon, v->gate->base, 0, on_soon, v))
+        log_line(LOG_ERROR, "out of memory: an installation does not start");
 }
 
 // ---- ordering -----------------------------------------------------------------------------------
@@ -527,25 +522,18 @@ int envs_cancel(struct gate *g, const char *owner, const char *job, struct err *
 
 // ---- sets of packages ---------------------------------------------------------------------------
 
-static void on_known(evutil_socket_t fd, short what, void *argument)
+static void on_known(void *argument)
 {
     struct env_wait *w = argument;
     struct env_wait done = *w;
-    (void)fd;
-    (void)what;
-    event_free(w->soon);
     free(w);
     done.on_ready(done.error.message[0] ? NULL : done.name, &done.error, done.argument);
 }
 
 static struct env_wait *answer_soon(struct env_wait *w)
 {
-    struct timeval now = {0};
-    w->soon = evtimer_new(w->all->gate->base, on_known, w);
-    if (w->soon && event_add(w->soon, &now) == 0)
+    if (timer_set(&w->soon, w->all->gate->base, 0, on_known, w))
         return w;
-    if (w->soon)
-        event_free(w->soon);
     free(w);
     return NULL;
 }
@@ -578,10 +566,10 @@ struct env_wait *envs_need(struct gate *g, const char *owner, const json_t *requ
         if (r != 0)
             return answer_soon(w);
         struct env_job_plan order = {.change = ENV_INSTALL,
-                                        .owner = owner,
-                                        .name = w->name,
-                                        .create = true,
-                                        .requirements = requirements};
+                                     .owner = owner,
+                                     .name = w->name,
+                                     .create = true,
+                                     .requirements = requirements};
         j = envs_change(g, &order, &w->error);
         if (!j)
             return answer_soon(w);
@@ -595,7 +583,6 @@ void envs_need_cancel(struct env_wait *w)
 {
     if (w->job)
         TAILQ_REMOVE(&w->job->waits, w, list);
-    if (w->soon)
-        event_free(w->soon);
+    timer_stop(&w->soon);
     free(w);
 }

@@ -5,10 +5,10 @@
 #ifndef CONSTRICTOR_ENV_ENV_JOBS_H
 #define CONSTRICTOR_ENV_ENV_JOBS_H
 
-#include <event2/event.h>
 #include <stdio.h>
 #include <sys/queue.h>
 
+#include "base/timer.h"
 #include "env/env_db.h"
 #include "env/env_porter.h"
 #include "env/envs.h"
@@ -51,7 +51,7 @@ struct env_bundle {
 struct env_wait {
     struct envs *all;
     struct env_job *job; // NULL: it is there already, and `soon` says so
-    struct event *soon;
+    struct timer soon;
     char name[ENV_NAME_MAX + 1];
     struct err error;
     env_ready on_ready;
@@ -110,8 +110,8 @@ struct envs {
     json_t *paths; // of environments, as runs get them; by "owner/name"
     TAILQ_HEAD(, env_job) jobs;
     size_t job_count, active;
-    struct event *soon; // starts what can be started
-    struct event *tidy; // removes what nobody needs
+    struct timer soon; // starts what can be started
+    struct timer tidy; // removes what nobody needs
     bool swept;
     struct env_ask *sweeping;
     // The index that pip asks when nobody names one: what the box that installs may reach.

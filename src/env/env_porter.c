@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/timer.h"
 #include "run/gate.h"
 #include "wire/porter.h"
 #include "json/dump.h"
@@ -39,7 +40,8 @@ struct env_ask {
 struct env_porter {
     struct gate *gate;
     int sock; // -1: no porter
-    struct event *readable, *writable, *patience;
+    struct event *readable, *writable;
+    struct timer patience; // set while there is no porter
     TAILQ_HEAD(, env_ask) asks;
     size_t count;
     uint64_t next;
@@ -64,6 +66,23 @@ static void answer(struct env_ask *a, const json_t *said, const struct err *e)
         done(said, e, argument);
 }
 
+static void on_impatient(void *argument)
+{
+    struct env_porter *p = argument;
+    struct err e;
+    if (p->sock >= 0)
+        return;
+    err_set(&e, ERR_STATE_FOLDER, 0, "see the server's log; try again later",
+            "the porter, which writes packages, is not running");
+    for (size_t n = p->count; n > 0 && !TAILQ_EMPTY(&p->asks); n--)
+        answer(TAILQ_FIRST(&p->asks), NULL, &e);
+}
+
+static void set_patience(struct env_porter *p)
+{
+    (void)timer_set(&p->patience, p->gate->base, ENV_PORTER_WAIT_MS, on_impatient, p);
+}
+
 static void unlink_porter(struct env_porter *p)
 {
     if (p->readable)
@@ -77,25 +96,9 @@ static void unlink_porter(struct env_porter *p)
         next = TAILQ_NEXT(a, list);
         a->sent = false;
         if (!a->done)
-            ask_free(a); // it went with the porter that had it
+            ask_free(a); // forgotten: the new porter need not cancel it
     }
-    struct timeval most = {.tv_sec = ENV_PORTER_WAIT_MS / 1000};
-    if (p->patience)
-        (void)event_add(p->patience, &most);
-}
-
-static void on_impatient(evutil_socket_t fd, short what, void *argument)
-{
-    struct env_porter *p = argument;
-    struct err e;
-    (void)fd;
-    (void)what;
-    if (p->sock >= 0)
-        return;
-    err_set(&e, ERR_STATE_FOLDER, 0, "see the server's log; try again later",
-            "the process that keeps packages is not there");
-    for (size_t n = p->count; n > 0 && !TAILQ_EMPTY(&p->asks); n--)
-        answer(TAILQ_FIRST(&p->asks), NULL, &e);
+    set_patience(p);
 }
 
 // ---- sending ------------------------------------------------------------------------------------
@@ -234,7 +237,6 @@ static struct env_porter *porter_of(struct gate *g)
     p->gate = g;
     p->sock = -1;
     TAILQ_INIT(&p->asks);
-    p->patience = evtimer_new(g->base, on_impatient, p);
     g->porter = p;
     return p;
 }
@@ -258,8 +260,7 @@ void env_porter_link(struct gate *g, int sock)
         unlink_porter(p);
         return;
     }
-    if (p->patience)
-        (void)event_del(p->patience);
+    timer_stop(&p->patience);
     send_asks(p);
 }
 
@@ -271,8 +272,7 @@ void env_porter_close(struct gate *g)
     unlink_porter(p);
     while (!TAILQ_EMPTY(&p->asks))
         ask_free(TAILQ_FIRST(&p->asks));
-    if (p->patience)
-        event_free(p->patience);
+    timer_stop(&p->patience);
     free(p);
 }
 
@@ -299,11 +299,10 @@ struct env_ask *env_porter_ask(struct gate *g, json_t *question, int fd, env_ans
     }
     TAILQ_INSERT_TAIL(&p->asks, a, list);
     p->count++;
-    struct timeval most = {.tv_sec = ENV_PORTER_WAIT_MS / 1000};
     if (p->sock >= 0)
         send_asks(p);
-    else if (p->patience && !evtimer_pending(p->patience, NULL))
-        (void)event_add(p->patience, &most);
+    else if (!timer_is_set(&p->patience))
+        set_patience(p);
     return a;
 }
 

@@ -96,13 +96,10 @@ static void sweep(struct envs *v, const char *after)
         v->sweeping = env_porter_ask(v->gate, o, -1, on_listed, v);
 }
 
-static void on_tidy(evutil_socket_t fd, short what, void *argument)
+static void on_tidy(void *argument)
 {
     struct envs *v = argument;
-    struct timeval later = {.tv_sec = EVERY_MS / 1000};
     int64_t now_ms = env_now_ms();
-    (void)fd;
-    (void)what;
     if (!v->active) {
         if (env_db_forget_sets(v->db, now_ms - set_unused_ms, now_ms) > 0)
             env_forget_paths(v);
@@ -110,15 +107,13 @@ static void on_tidy(evutil_socket_t fd, short what, void *argument)
         if (!v->swept && !v->sweeping)
             sweep(v, "");
     }
-    (void)event_add(v->tidy, &later);
+    (void)timer_set(&v->tidy, v->gate->base, EVERY_MS, on_tidy, v);
 }
 
 void env_tidy_open(struct envs *v)
 {
-    struct timeval soon = {.tv_sec = FIRST_MS / 1000};
-    v->tidy = evtimer_new(v->gate->base, on_tidy, v);
-    if (!v->tidy || event_add(v->tidy, &soon) < 0)
-        log_line(LOG_WARN, "no memory to tidy up environments");
+    if (!timer_set(&v->tidy, v->gate->base, FIRST_MS, on_tidy, v))
+        log_line(LOG_WARN, "out of memory: unused wheels are not removed");
 }
 
 void env_tidy_close(struct envs *v)
@@ -126,7 +121,5 @@ void env_tidy_close(struct envs *v)
     if (v->sweeping)
         env_porter_forget(v->sweeping);
     v->sweeping = NULL;
-    if (v->tidy)
-        event_free(v->tidy);
-    v->tidy = NULL;
+    timer_stop(&v->tidy);
 }

@@ -138,8 +138,7 @@ void envs_close(struct gate *g)
     while (!TAILQ_EMPTY(&v->jobs))
         env_job_free(TAILQ_FIRST(&v->jobs));
     v->installer->close(v);
-    if (v->soon)
-        event_free(v->soon);
+    timer_stop(&v->soon);
     json_decref(v->index);
     json_decref(v->paths);
     env_db_close(v->db);

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/timer.h"
 #include "env/envs.h"
 #include "keeper/keeper.h"
 #include "run/gate.h"
@@ -31,7 +32,7 @@ struct packages {
     char environment[ENV_NAME_MAX + 1];
     json_t *own; // what envs_describe() says; NULL: nothing
     struct run *run;
-    struct event *soon;
+    struct timer soon;
     packages_done on_done;
     void *argument;
 };
@@ -220,16 +221,13 @@ static void on_run(struct run *r)
     finish(p, list ? NULL : &e);
 }
 
-static void on_soon(evutil_socket_t fd, short what, void *argument)
+static void on_soon(void *argument)
 {
-    (void)fd;
-    (void)what;
     finish(argument, NULL);
 }
 
 static int start(struct packages *p)
 {
-    struct timeval now = {0};
     struct run_request request = {.code = base_code,
                                   .code_length = sizeof base_code - 1,
                                   .meta = "",
@@ -239,10 +237,8 @@ static int start(struct packages *p)
                                   .output_bytes = BASE_OUTPUT_MAX,
                                   .on_done = on_run,
                                   .argument = p};
-    if (base.list && base.gate == p->gate && base.until_ms > clock_ms()) {
-        p->soon = evtimer_new(p->gate->base, on_soon, p);
-        return p->soon ? event_add(p->soon, &now) : -1;
-    }
+    if (base.list && base.gate == p->gate && base.until_ms > clock_ms())
+        return timer_set(&p->soon, p->gate->base, 0, on_soon, p) ? 0 : -1;
     p->run = run_start(p->gate, &request);
     return p->run ? 0 : -1;
 }
@@ -284,8 +280,7 @@ void packages_cancel(struct packages *p)
         p->run->request.on_done = on_nobody;
         run_cancel(p->run);
     }
-    if (p->soon)
-        event_free(p->soon);
+    timer_stop(&p->soon);
     json_decref(p->own);
     free(p);
 }

@@ -9,7 +9,6 @@
 #include "env/restricted_package.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/timer.h"
 #include "config/code_policy.h"
 #include "env/envs.h"
 #include "run/gate.h"
@@ -43,7 +43,7 @@ struct policy_wait {
 struct restricted_package {
     struct gate *gate;
     struct policy_waits waits, told; // `told`: by tell_all(), now
-    struct event *soon;
+    struct timer soon;
     struct env_wait *install; // NULL: nothing is installed
     bool ahead;               // wanted although nobody waits
     bool asked, has_own;      // of the interpreter
@@ -190,12 +190,10 @@ static void install(struct restricted_package *p)
     failed(p, &e);
 }
 
-// Does what is next for those who wait.
-static void on_soon(evutil_socket_t fd, short what, void *argument)
+// The next step for those that wait.
+static void on_soon(void *argument)
 {
     struct restricted_package *p = argument;
-    (void)fd;
-    (void)what;
     if ((TAILQ_EMPTY(&p->waits) && !p->ahead) || p->install)
         return;
     if (is_settled(p))
@@ -210,10 +208,7 @@ static void on_soon(evutil_socket_t fd, short what, void *argument)
 
 static bool go_on_soon(struct restricted_package *p)
 {
-    struct timeval now = {0};
-    if (!p->soon)
-        p->soon = evtimer_new(p->gate->base, on_soon, p);
-    return p->soon && event_add(p->soon, &now) == 0;
+    return timer_set(&p->soon, p->gate->base, 0, on_soon, p);
 }
 
 // ---- for others ---------------------------------------------------------------------------------
@@ -269,8 +264,7 @@ void restricted_package_close(struct gate *g)
         w->in = NULL; // whoever waits frees it
     if (p->install)
         envs_need_cancel(p->install);
-    if (p->soon)
-        event_free(p->soon);
+    timer_stop(&p->soon);
     json_decref(p->path);
     free(p);
 }

@@ -40,8 +40,7 @@ static struct live_box *let_go(struct warm_box *b)
     n->count--;
     n->making -= b->stage != WARM_BOX_READY;
     link_cancel(&n->gate->link, &b->box_request);
-    if (b->timer)
-        event_free(b->timer);
+    timer_stop(&b->timer);
     if (live)
         live_listen(live, NULL, NULL); // what was lent to it goes
     json_decref(b->path);
@@ -135,10 +134,8 @@ static void on_output(struct live_box *live, enum live_stream stream, const char
         give_up(b, false, "they print without an end");
 }
 
-static void on_overdue(evutil_socket_t fd, short what, void *argument)
+static void on_overdue(void *argument)
 {
-    (void)fd;
-    (void)what;
     give_up(argument, false, "they take too long");
 }
 
@@ -211,7 +208,7 @@ static void on_measured(struct live_box *live, const struct wire_measured *m)
             note_memory(b, m->usage.peak_memory_bytes); // may be its end
         return;
     }
-    (void)event_del(b->timer);
+    timer_stop(&b->timer);
     (void)meter_read(&live->meter, &live->limits, &now); // what follows is another's
     b->bytes = m->usage.peak_memory_bytes == UINT64_MAX ? 0 : m->usage.peak_memory_bytes;
     f->box_bytes = b->bytes;
@@ -273,10 +270,7 @@ static bool set_deadline(struct warm_box *b)
 {
     struct warm_boxes *n = b->family->all;
     uint64_t ms = n->config->wall_ms < WARM_MS ? n->config->wall_ms : WARM_MS;
-    struct timeval when = {.tv_sec = (time_t)(ms / 1000),
-                           .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-    b->timer = evtimer_new(n->gate->base, on_overdue, b);
-    return b->timer && event_add(b->timer, &when) == 0;
+    return timer_set(&b->timer, n->gate->base, ms, on_overdue, b);
 }
 
 void warm_box_make(struct family *f, json_t *names)

@@ -29,15 +29,14 @@ enum {
     OFTEN_MS = 60 * 1000, // what is wanted again within this is wanted often
 };
 
+static void on_tick(void *argument);
+
 void warm_boxes_tick_in(struct warm_boxes *n, int64_t ms)
 {
     int64_t due_ms = clock_ms() + ms;
-    struct timeval when = {.tv_sec = (time_t)(ms / 1000),
-                           .tv_usec = (suseconds_t)(ms % 1000) * 1000};
     if (n->due_ms && n->due_ms <= due_ms)
         return;
-    if (event_add(n->tick, &when) == 0)
-        n->due_ms = due_ms;
+    n->due_ms = timer_set(&n->tick, n->gate->base, (uint64_t)ms, on_tick, n) ? due_ms : 0;
 }
 
 // ---- environments -------------------------------------------------------------------------------
@@ -277,13 +276,11 @@ static int refill(struct family *f, int64_t now_ms)
     return r;
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *argument)
+static void on_tick(void *argument)
 {
     struct warm_boxes *n = argument;
     int64_t now_ms = clock_ms();
     bool later = false, resting = false;
-    (void)fd;
-    (void)what;
     n->due_ms = 0;
     if (n->changed)
         look_up_paths(n);
@@ -464,8 +461,7 @@ void warm_boxes_open(struct gate *g)
     if (!c->warm_boxes || !g->sessions || code_policy_mode(c) != CODE_OPEN)
         return;
     struct warm_boxes *n = calloc(1, sizeof *n);
-    if (!n || !(n->tick = evtimer_new(g->base, on_tick, n))) {
-        free(n);
+    if (!n) {
         log_line(LOG_WARN, "no memory for boxes that import packages ahead");
         return;
     }
@@ -487,6 +483,6 @@ void warm_boxes_close(struct gate *g)
         f->unsaved |= f->counted && f->loaded;
         family_free(f);
     }
-    event_free(n->tick);
+    timer_stop(&n->tick);
     free(n);
 }

@@ -6,10 +6,10 @@
 #ifndef CONSTRICTOR_ENV_WARM_BOXES_INTERNAL_H
 #define CONSTRICTOR_ENV_WARM_BOXES_INTERNAL_H
 
-#include <event2/event.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "base/timer.h"
 #include "config/config.h"
 #include "env/env_jobs.h"
 #include "env/preload.h"
@@ -38,7 +38,7 @@ struct warm_box {
     uint64_t printed; // bytes, in this stage
     bool asked;       // the keeper, what it has in memory now
     char *meta;       // lent to live_send()
-    struct event *timer;
+    struct timer timer;
     TAILQ_ENTRY(warm_box) list;
 };
 
@@ -73,7 +73,7 @@ struct warm_boxes {
     unsigned family_count, count, making;
     bool changed;       // an environment has, somewhere
     int64_t waiting_ms; // since when the next box is put off; 0: it is not
-    struct event *tick;
+    struct timer tick;
     int64_t due_ms; // of the tick; 0: it is not set
 };
 
