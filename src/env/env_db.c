@@ -2,7 +2,7 @@
 //
 // env_db: see env_db.h.
 //
-// SECURITY: files/database.h says what a database that a hostile gate left can do.  Only
+// SECURITY: files/database.h says what a database that a hostile gate wrote can do.  Only
 // well-formed IDs of wheels are passed to a box (envs.c).
 
 #include "env/env_db.h"
@@ -65,7 +65,7 @@ static const char from_version_1[] =
     "PRAGMA user_version = 2;"
     "COMMIT;";
 
-// Younger than the tables above, and no loss when it goes: no version of its own.
+// Tables that came later and may be lost: they have no schema version.
 static const char later_schema[] =
     "CREATE TABLE IF NOT EXISTS answer("
     " key TEXT PRIMARY KEY, said TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;"
@@ -191,7 +191,7 @@ int env_db_get(struct env_db *d, const char *owner, const char *name, struct env
         return 1;
     env_row_clear(ret);
     return err_set(e, ERR_STATE_FOLDER, 0, "reset or delete the environment",
-                   "what is written about the environment '%s' cannot be read", name);
+                   "the row of the environment '%s' cannot be read", name);
 }
 
 json_t *env_db_list(struct env_db *d, const char *owner, struct err *e)
@@ -218,7 +218,7 @@ json_t *env_db_list(struct env_db *d, const char *owner, struct err *e)
     return NULL;
 }
 
-// Those that it had until now are used now: what is told to a run lives on for a while.
+// Its old wheels count as used now, so that they stay for runs that have their folders.
 static int part(struct env_db *d, int64_t id, int64_t now_ms, struct err *e)
 {
     int r = database_run(&d->db, e, S_PARTED, "ii", id, now_ms);
@@ -435,7 +435,7 @@ json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_
     return list;
 }
 
-// ---- what is imported ahead ---------------------------------------------------------------------
+// ---- preloaded modules --------------------------------------------------------------------------
 
 json_t *env_db_get_preload(struct env_db *d, const char *owner, const char *name)
 {

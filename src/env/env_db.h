@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // env_db: rows of environments, wheels and jobs, in a SQLite database in the folder `rows` of the
-// environments folder (keeper/environments.h).  Used by envs.c and env_job.c in the gate, which is
-// the only one that opens it.
+// environments folder (keeper/environments.h).  Used by envs.c and env_job.c; only the gate opens
+// it.
 //
 // Invariants:
-//   (1) every wheel that an environment names has a row of its own, which is written when the
-//       porter has said that the wheel is whole.
+//   (1) every wheel that an environment names has a row, written after the porter has reported that
+//       the wheel is complete.
 //   (2) an environment changes in one transaction.
-//   (3) a wheel's row goes before the wheel does.
+//   (3) a wheel's row is removed before the wheel.
 
 #ifndef CONSTRICTOR_ENV_ENV_DB_H
 #define CONSTRICTOR_ENV_ENV_DB_H
@@ -42,7 +42,7 @@ void env_db_close(struct env_db *d);
 
 // ---- environments -------------------------------------------------------------------------------
 
-// 1: there it is, 0: there is none, negative: `e`.
+// 1: found, 0: there is none, negative: `e`.
 int env_db_get(struct env_db *d, const char *owner, const char *name, struct env_row *ret,
                struct err *e);
 // [{"name", "python", "packages", "bytes", "created", "last_used"}] by name; new.
@@ -54,8 +54,7 @@ int env_db_delete(struct env_db *d, const char *owner, const char *name, int64_t
                   struct err *e); // 1: it was there
 void env_db_use(struct env_db *d, const char *owner, const char *name, int64_t now_ms);
 int64_t env_db_count(struct env_db *d, const char *owner);
-// Sets of packages that nobody used since, but those of the server's own.  Returns how many were
-// removed.
+// Removes sets of packages not used since `before_ms`, except the server's own.  Returns how many.
 int env_db_forget_sets(struct env_db *d, int64_t before_ms, int64_t now_ms);
 
 // ---- wheels -------------------------------------------------------------------------------------
@@ -63,7 +62,7 @@ int env_db_forget_sets(struct env_db *d, int64_t before_ms, int64_t now_ms);
 struct env_wheel {
     char id[ENV_WHEEL_ID + 1];
     char sha256[ENV_SHA256 + 1];
-    char scope[ENV_SCOPE_MAX + 1]; // "": the one that every environment may use
+    char scope[ENV_SCOPE_MAX + 1]; // "": every environment may use it
     uint64_t bytes, files;
 };
 
@@ -71,9 +70,9 @@ int env_db_add_wheel(struct env_db *d, const struct env_wheel *w, int64_t now_ms
 bool env_db_find_wheel(struct env_db *d, const char *sha256, const char *scope,
                        struct env_wheel *ret);
 bool env_db_has_wheel(struct env_db *d, const char *id);
-// SHA-256 of the wheels that every environment may use, the last used first; new.
+// SHA-256 of the wheels that every environment may use, last used first; new.
 json_t *env_db_known(struct env_db *d, size_t most);
-// Wheels that no environment has and that were not used since.
+// Wheels that no environment has, and that were not used since `before_ms`.
 size_t env_db_orphans(struct env_db *d, int64_t before_ms, char (*ret)[ENV_WHEEL_ID + 1],
                       size_t cap);
 int env_db_remove_wheel(struct env_db *d, const char *id, struct err *e);
@@ -81,22 +80,22 @@ uint64_t env_db_wheel_bytes(struct env_db *d);
 
 // ---- answers of the index -----------------------------------------------------------------------
 
-// What was kept under this key since; new, or NULL.
+// The answer stored under this key, if it is not older than `since_ms`; new, or NULL.
 json_t *env_db_known_answer(struct env_db *d, const char *key, int64_t since_ms);
-// Those from before `since_ms` go, and the oldest when there are too many.
+// Stores an answer; removes those older than `since_ms`, and the oldest when there are too many.
 int env_db_keep_answer(struct env_db *d, const char *key, json_t *said, int64_t now_ms,
                        int64_t since_ms);
 
 // ---- jobs ---------------------------------------------------------------------------------------
 
-// What came of a job; `status` as envs_status() shows it.
+// Stores a job's status, as envs_status() shows it.
 int env_db_put_job(struct env_db *d, const char *id, const char *owner, const char *name, bool over,
                    json_t *status, int64_t now_ms, struct err *e);
 json_t *env_db_get_job(struct env_db *d, const char *owner, const char *id); // new, or NULL
-// Those of an environment, the newest first; `owner` NULL: all that are not over.
+// The jobs of an environment, newest first; `owner` NULL: all that have not ended.
 json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_t most);
 
-// ---- what is imported ahead: env/preload.h ------------------------------------------------------
+// ---- preloaded modules: env/preload.h -----------------------------------------------------------
 
 json_t *env_db_get_preload(struct env_db *d, const char *owner, const char *name); // new, or NULL
 int env_db_put_preload(struct env_db *d, const char *owner, const char *name, json_t *said,

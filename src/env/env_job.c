@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_job: see envs.h: jobs that change environments, their queue, and how they end.  What happens
-// between (the box, the wheels) is installer/installer.c's.  Runs in the gate, on its event loop.
+// env_job: see envs.h: the queue of jobs that change environments, and how they end.
+// installer/installer.c does the work between (the box, the wheels).  Runs in the gate, on its
+// event loop.
 //
 // Invariants:
-//   (1) a job is in `jobs` from its order to its end, in the order of asking; `active` counts those
-//       that were started.
-//   (2) of one environment at most one is started: the first.
+//   (1) a job is in `jobs` from envs_change() to its end, first come first; `active` counts the
+//       started ones.
+//   (2) at most one job of an environment is started: the first.
 //   (3) callbacks are never called from within envs_change() or envs_need().
 
 #include <fcntl.h>
@@ -41,7 +42,7 @@ int env_name_new(char ret[ENV_JOB_ID_SIZE])
     return 0;
 }
 
-// ---- what is told -------------------------------------------------------------------------------
+// ---- status -------------------------------------------------------------------------------------
 
 static json_t *or_null(json_t *o)
 {
@@ -135,7 +136,7 @@ static void error_of(const struct env_job *j, struct err *e)
                   message ? message : "the packages could not be installed");
 }
 
-// It has ended; everybody is told, and it goes.
+// Stores the final status, calls on_done and all on_ready, and frees the job.
 static void end(struct env_job *j, enum env_state state)
 {
     struct envs *v = j->all;
@@ -148,7 +149,7 @@ static void end(struct env_job *j, enum env_state state)
     json_t *status = env_job_status(j);
     if (!status ||
         env_db_put_job(v->db, j->id, j->owner, j->name, true, status, env_now_ms(), &e) < 0)
-        log_line(LOG_ERROR, "what came of installation %s is not kept", j->id);
+        log_line(LOG_ERROR, "the result of installation %s could not be stored", j->id);
     if (j->on_done && status)
         j->on_done(j, status, j->argument);
     json_decref(status);
@@ -165,7 +166,7 @@ static void end(struct env_job *j, enum env_state state)
     env_jobs_start_soon(v);
 }
 
-// What it is about, where nobody knows which of them it was.
+// All requirements as one text, for an error that is not about one of them.
 static json_t *all_asked(const struct env_job *j)
 {
     char text[300];
@@ -206,7 +207,7 @@ static json_t *version_in(const json_t *lock, const char *name)
     return NULL;
 }
 
-// What is in `now` and was not in `before`, in this version.
+// The packages in `now` that `before` lacks, or has in another version.
 static json_t *difference(const json_t *now, const json_t *before)
 {
     json_t *list = json_array(), *item;
@@ -255,7 +256,7 @@ static int plan_uninstall(struct env_job *j, struct err *e)
             continue;
         if (version_in(j->row.lock, key))
             return err_set(e, ERR_BAD_VALUE, 0,
-                           "uninstall the package that needs it; nobody asked for this one itself",
+                           "uninstall the package that needs it; this one was not asked for itself",
                            "the package %s is in the environment '%s' because another one needs it",
                            key, j->name);
         return err_set(e, ERR_BAD_VALUE, 0,
@@ -291,9 +292,8 @@ static int plan(struct env_job *j, struct err *e)
                        j->name);
     switch (j->change) {
     case ENV_INSTALL:
-        j->wanted = j->lock_text
-                        ? json_array() // what it names, and nothing else: installer/installer.c
-                        : env_merge(j->row.requirements, j->requirements);
+        j->wanted = j->lock_text ? json_array() // installer/installer.c adds what the lock names
+                                 : env_merge(j->row.requirements, j->requirements);
         break;
     case ENV_UNINSTALL:
         if (plan_uninstall(j, e) < 0)
@@ -370,9 +370,9 @@ void env_jobs_start_soon(struct envs *v)
         log_line(LOG_ERROR, "out of memory: an installation does not start");
 }
 
-// ---- ordering -----------------------------------------------------------------------------------
+// ---- queueing -----------------------------------------------------------------------------------
 
-static int check_order(struct envs *v, const struct env_job_plan *o, struct err *e)
+static int check_plan(struct envs *v, const struct env_job_plan *o, struct err *e)
 {
     const struct config *c = v->gate->facts->config;
     const struct env_job *j;
@@ -382,7 +382,7 @@ static int check_order(struct envs *v, const struct env_job_plan *o, struct err 
         return -1;
     if (o->source_builds && !c->source_builds)
         return err_set(e, ERR_BAD_VALUE, 0, "ask for a version that has wheels",
-                       "this server builds no packages from source (--source-builds)");
+                       "this server does not build packages from source (--source-builds)");
     if (o->change == ENV_INSTALL && env_check_all_allowed(c, o->requirements, e) < 0)
         return -1;
     TAILQ_FOREACH (j, &v->jobs, list) {
@@ -392,14 +392,14 @@ static int check_order(struct envs *v, const struct env_job_plan *o, struct err 
     if (v->job_count >= ENV_JOBS_MAX || own >= ENV_OWNER_JOBS_MAX ||
         (o->change == ENV_IMPORT && imports >= ENV_IMPORTS_MAX))
         return err_set(e, ERR_BUSY, 0, "wait until some are done",
-                       "there are too many installations at one time");
+                       "too many installations are running or waiting");
     int r = env_db_get(v->db, o->owner, o->name, &row, e);
     bool used = r > 0 && json_array_size(row.lock);
     env_row_clear(&row);
     if (used && o->change == ENV_IMPORT)
         return err_set(e, ERR_ENV_EXISTS, 0,
                        "give it another name, or delete or reset that environment first",
-                       "there are packages in the environment '%s' already", o->name);
+                       "the environment '%s' already has packages", o->name);
     if (r == 0 && !o->create && strcmp(o->name, ENV_BASE) != 0)
         return err_set(e, ERR_ENV_UNKNOWN, 0, "create it first, or leave the name out for 'base'",
                        "there is no environment '%s'", o->name);
@@ -409,7 +409,7 @@ static int check_order(struct envs *v, const struct env_job_plan *o, struct err 
     return r < 0 ? r : 0;
 }
 
-static struct env_job *take_order(struct gate *g, const struct env_job_plan *o, struct err *e)
+static struct env_job *queue_job(struct gate *g, const struct env_job_plan *o, struct err *e)
 {
     struct envs *v = g->envs;
     if (!v || !v->db) {
@@ -437,7 +437,7 @@ static struct env_job *take_order(struct gate *g, const struct env_job_plan *o, 
     struct env_job_plan checked = *o;
     checked.requirements = requirements;
     char *lock = NULL;
-    struct env_job *j = check_order(v, &checked, e) < 0 ? NULL : calloc(1, sizeof *j);
+    struct env_job *j = check_plan(v, &checked, e) < 0 ? NULL : calloc(1, sizeof *j);
     if (j && o->lock && !(lock = strdup(o->lock))) {
         (void)env_no_memory(e);
         free(TAKE_PTR(j));
@@ -460,16 +460,15 @@ static struct env_job *take_order(struct gate *g, const struct env_job_plan *o, 
                           .on_progress = o->on_progress,
                           .on_done = o->on_done,
                           .argument = o->argument,
-                          .ordered_ms = env_now_ms()};
+                          .queued_ms = env_now_ms()};
     snprintf(j->owner, sizeof j->owner, "%s", o->owner);
     snprintf(j->name, sizeof j->name, "%s", o->name);
     TAILQ_INIT(&j->waits);
     TAILQ_INSERT_TAIL(&v->jobs, j, list);
     v->job_count++;
     json_t *status = env_name_new(j->id) < 0 ? NULL : env_job_status(j);
-    int r = status
-                ? env_db_put_job(v->db, j->id, j->owner, j->name, false, status, j->ordered_ms, e)
-                : env_no_memory(e);
+    int r = status ? env_db_put_job(v->db, j->id, j->owner, j->name, false, status, j->queued_ms, e)
+                   : env_no_memory(e);
     json_decref(status);
     if (r < 0) {
         env_job_free(j);
@@ -481,7 +480,7 @@ static struct env_job *take_order(struct gate *g, const struct env_job_plan *o, 
 
 struct env_job *envs_change(struct gate *g, const struct env_job_plan *o, struct err *e)
 {
-    struct env_job *j = take_order(g, o, e);
+    struct env_job *j = queue_job(g, o, e);
     struct err ignored;
     if (!j && o->fresh)
         (void)envs_delete(g, o->owner, o->name, &ignored);
@@ -509,7 +508,7 @@ int envs_cancel(struct gate *g, const char *owner, const char *job, struct err *
                 break;
     if (!j)
         return err_set(e, ERR_JOB_UNKNOWN, 0, "ask for its status: it may be done already",
-                       "no installation of this name goes on");
+                       "there is no running installation of this name");
     j->cancelled = true;
     if (j->exec) {
         v->installer->cancel(j);
@@ -565,12 +564,12 @@ struct env_wait *envs_need(struct gate *g, const char *owner, const json_t *requ
         env_row_clear(&row);
         if (r != 0)
             return answer_soon(w);
-        struct env_job_plan order = {.change = ENV_INSTALL,
-                                     .owner = owner,
-                                     .name = w->name,
-                                     .create = true,
-                                     .requirements = requirements};
-        j = envs_change(g, &order, &w->error);
+        struct env_job_plan job = {.change = ENV_INSTALL,
+                                   .owner = owner,
+                                   .name = w->name,
+                                   .create = true,
+                                   .requirements = requirements};
+        j = envs_change(g, &job, &w->error);
         if (!j)
             return answer_soon(w);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_kit: what envs.c, env_*.c and nursery.c share.  Nobody else includes it.
+// env_jobs: what envs.c, env_*.c, warm_boxes.c and installer/ share.
 
 #ifndef CONSTRICTOR_ENV_ENV_JOBS_H
 #define CONSTRICTOR_ENV_ENV_JOBS_H
@@ -17,12 +17,12 @@
 
 enum {
     ENV_ACTIVE_MAX = 2, // installations at one time
-    ENV_JOBS_MAX = 256, // that go on or wait
+    ENV_JOBS_MAX = 256, // running or waiting
     ENV_OWNER_JOBS_MAX = 64,
-    ENV_IMPORTS_MAX = 4,  // that go on or wait, each with a file of its own
+    ENV_IMPORTS_MAX = 4,  // running or waiting, each with its own open file
     ENV_OWNER_MAX = 1000, // environments of one key
-    ENV_KNOWN_MAX = 4096, // wheels that a box is told of
-    ENV_TEXT_MAX = 4096,  // of a resolver's words
+    ENV_KNOWN_MAX = 4096, // wheels that the installer in a box need not download
+    ENV_TEXT_MAX = 4096,  // bytes of a resolver's explanation
 };
 
 #define ENV_STATE_MAP(X)                                                                           \
@@ -50,7 +50,7 @@ struct env_bundle {
 
 struct env_wait {
     struct envs *all;
-    struct env_job *job; // NULL: it is there already, and `soon` says so
+    struct env_job *job; // NULL: nothing to wait for, `soon` calls on_ready
     struct timer soon;
     char name[ENV_NAME_MAX + 1];
     struct err error;
@@ -74,27 +74,27 @@ struct env_job {
     void *argument;
     TAILQ_HEAD(, env_wait) waits;
     TAILQ_ENTRY(env_job) list;
-    // How it goes.
+    // Progress.
     enum env_state state;
     bool started, cancelled;
-    bool asks_index; // a box is asked which index there is
-    unsigned rounds; // that it learned hosts of the index
+    bool asks_index; // waits until the index is known
+    unsigned rounds; // in which it learned hosts of the index
     double progress;
-    int64_t began_us, ordered_ms, told_us;
+    int64_t began_us, queued_ms, told_us;
     json_t *log;                // the last lines
-    struct env_row row;         // as it was; requirements NULL: it was not there
-    json_t *wanted;             // all requirements, the new ones included
+    struct env_row row;         // before the job; requirements NULL: there was none
+    json_t *wanted;             // all requirements, old and new
     int fd;                     // ENV_IMPORT: the file; -1: none
-    char known[ENV_SHA256 + 1]; // env_known.c: the key of its question; "": not to be kept
+    char known[ENV_SHA256 + 1]; // env_known.c: the key of its answer; "": it is not stored
     struct exec *exec;
     struct env_bundle bundles[ENV_WHEELS_MAX];
     size_t bundle_count;
-    struct env_bundle bundle; // the one that is on its way out of the box; fd -1: none
-    struct err bundle_error;  // why one could not be taken
+    struct env_bundle bundle; // the one that is read out of the box; fd -1: none
+    struct err bundle_error;  // why one could not be read
     json_t *answer;           // of the box
-    json_t *lock;             // in the making
+    json_t *lock;             // the new one, being made
     struct env_store {
-        struct env_ask *ask; // NULL: nothing is asked
+        struct env_ask *ask; // NULL: no request to the porter
         struct env_job *job;
         size_t index; // in the lock
     } * asks;
@@ -107,39 +107,39 @@ struct envs {
     const struct env_installer *installer;
     struct env_db *db; // NULL: `error` says why
     struct err error;
-    json_t *paths; // of environments, as runs get them; by "owner/name"
+    json_t *paths; // cache of envs_path(), by "owner/name"
     TAILQ_HEAD(, env_job) jobs;
     size_t job_count, active;
     struct timer soon; // starts what can be started
-    struct timer tidy; // removes what nobody needs
+    struct timer tidy; // removes unused wheels
     bool swept;
     struct env_ask *sweeping;
-    // The index that pip asks when nobody names one: what the box that installs may reach.
-    json_t *index; // a rule set of run/network.h; NULL: not known yet
+    // What the box that installs may reach: a rule set of run/network.h; NULL: not known yet.
+    json_t *index;
     struct exec *asking;
 };
 
 int64_t env_now_ms(void);
-void env_forget_paths(struct envs *v); // an environment has changed
+void env_forget_paths(struct envs *v); // after an environment changed
 int env_no_memory(struct err *e);
 json_t *env_job_status(const struct env_job *j); // new
 
 // env_job.c
 void env_jobs_start_soon(struct envs *v);
 void env_job_tell(struct env_job *j, enum env_state state, double progress, const char *text);
-void env_job_fail(struct env_job *j, const char *code, const struct err *e); // code NULL: that of e
+void env_job_fail(struct env_job *j, const char *code, const struct err *e); // NULL: e's code
 void env_job_finish(struct env_job *j); // `lock` and `wanted` become the environment
 void env_job_free(struct env_job *j);
 int env_name_new(char ret[ENV_JOB_ID_SIZE]);
 // env_lock.c
 json_t *env_lock_entry(struct env_job *j, const json_t *package, struct err *e); // new, checked
 int env_wheel_set(json_t *entry, const struct env_wheel *w); // of a lock; 0, or memory is out
-// env_known.c: true: the lock is known without a box, and every wheel is there; `request` is what a
-// box would be told.
+// env_known.c.  True: the lock is known without a box, and every wheel is there; `request` is what
+// the installer in a box would get.
 bool env_known_find(struct env_job *j, const json_t *request);
-void env_known_keep(struct env_job *j); // what the box answered
-// env_move.c: the same for a file.
-void env_import(struct env_job *j);
+void env_known_keep(struct env_job *j); // stores the box's answer
+// env_move.c
+void env_import(struct env_job *j); // ENV_IMPORT: env_job_finish() or env_job_fail() follow
 // env_tidy.c
 void env_tidy_open(struct envs *v);
 void env_tidy_close(struct envs *v);

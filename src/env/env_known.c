@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_known: what the index answered a short while ago.  The same requirements under the same
-// conditions have the same lock, so an environment whose wheels are all unpacked is made without a
-// box and without the network.  Called by installer/installer.c before a box is started, and by
-// env_job.c when one has answered.
+// env_known: recent answers of the index.  The same requirements under the same conditions have the
+// same lock, so an environment whose wheels are all unpacked is made without a box and without the
+// network.  Called by installer/installer.c before it starts a box, and by env_job.c after a box
+// has answered.
 //
 // Invariants:
-//   (1) the key is a hash of everything that the box is told and that could change its answer, and
-//       of the interpreter.
-//   (2) an answer is taken for at most index-age; who asks for an upgrade always gets a new one.
-//   (3) SECURITY: answers are shared by all keys, so only those are kept that come from boxes in
-//       which no code of a package can have run, and they are given back with the wheels that
-//       everybody has, never with wheels of a scope.
+//   (1) the key is a hash of the interpreter and of everything in the request that could change the
+//       answer.
+//   (2) an answer is used for at most index-age; an upgrade always asks the index again.
+//   (3) SECURITY: answers are shared by all keys.  So only answers of boxes in which no code of a
+//       package can have run are stored, and they are used with shared wheels only, never with
+//       wheels of a scope.
 
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@
 #include "env/env_jobs.h"
 #include "env/env_text.h"
 
-// May this job be answered from memory at all?  A wheelhouse changes when the operator wants it to,
-// and an address leads to another file without anybody knowing.
+// May a stored answer serve this job?  Not with a wheelhouse or an address: their files can change
+// at any time.
 static bool is_lasting(const struct env_job *j)
 {
     const struct config *c = j->all->gate->facts->config;
@@ -41,8 +41,7 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-// A new list, in an order that does not depend on that of asking; case and blanks make no other
-// question.
+// The requirements sorted, in lower case and without blanks, so that equal sets have one key; new.
 static json_t *sorted(const json_t *list)
 {
     size_t count = json_array_size(list);
@@ -101,7 +100,7 @@ static json_t *lock_of(struct env_job *j, const json_t *packages)
     json_array_foreach ((json_t *)packages, i, package) {
         if (lock && json_array_append_new(lock, entry_of(j, package)) == 0)
             continue;
-        json_decref(lock); // a wheel was removed since: as if nothing was known
+        json_decref(lock); // a wheel was removed meanwhile: the answer cannot be used
         return NULL;
     }
     return lock;
@@ -132,7 +131,7 @@ void env_known_keep(struct env_job *j)
         return;
     json_t *said = json_pack("{s:O, s:O?}", "packages", j->lock, "warnings", j->warnings);
     int64_t now_ms = env_now_ms();
-    if (said) // when it cannot be written, it is asked again
+    if (said) // if it cannot be stored, the next job asks the index
         (void)env_db_keep_answer(j->all->db, j->known, said, now_ms, now_ms - c->index_age_ms);
     json_decref(said);
 }

@@ -2,8 +2,7 @@
 //
 // env_lock: entries of a lock, the list of the packages of an environment.  Runs in the gate.
 //
-// SECURITY: an entry is made of what a box, or a file from another machine, says: each field is
-// checked.
+// SECURITY: an entry comes from a box, or from a file of another machine: each field is checked.
 
 #include <string.h>
 
@@ -27,7 +26,6 @@ static bool is_short(const char *text)
     return text && text[0] && strlen(text) <= ENV_REQUIREMENT_MAX;
 }
 
-// An entry of the lock, from what the box said of a package.
 json_t *env_lock_entry(struct env_job *j, const json_t *package, struct err *e)
 {
     const char *name = json_string_value(json_object_get(package, "name")),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_move: environments as one file, for machines without an index: the porter writes and reads
-// it, here is what stands in its manifest.  Runs in the gate, on its event loop.
+// env_move: environments as one file, for machines without an index.  The porter writes and reads
+// the file; this makes and checks its manifest.  Runs in the gate, on its event loop.
 //
-// SECURITY: such a file may come from anybody.  Its wheels are not those that everybody gets who
-// asks for a wheel (porter/archive.c), and what it says is checked as the words of a box are.
+// SECURITY: such a file may come from an attacker.  Its wheels get a scope of their own and never
+// become shared wheels (porter/archive.c), and its manifest is checked like the answer of a box.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,13 +20,12 @@
 
 enum {
     FORMAT = 1,
-    MANIFEST_SMALL =
-        96 * 1024,       // what fits into a question beside the list of wheels, and into an answer
-    FILE_OVERHEAD = 512, // of a file in an archive: its path and its sizes
+    MANIFEST_SMALL = 96 * 1024, // bytes that fit into a request beside the list of wheels
+    FILE_OVERHEAD = 512,        // of a file in an archive: its path and its sizes
     ARCHIVE_OVERHEAD = 16 << 20,
 };
 
-// "linux-x86_64": compiled packages are for one of them.
+// "linux-x86_64": compiled packages run on one platform only.
 static void platform_of_here(char ret[100])
 {
     struct utsname here;
@@ -72,7 +71,7 @@ void envs_export_cancel(struct env_export *m)
     free(m);
 }
 
-// What an environment learns by itself is left out where there is much of it.
+// Leaves `top_level` out of a large manifest.
 static void make_small(json_t *lock)
 {
     json_t *item;
@@ -90,7 +89,7 @@ static json_t *question_of(const struct env_row *row)
     platform_of_here(platform);
     json_array_foreach (row->lock, i, item) {
         json_t *plain = json_copy(item);
-        (void)json_object_del(plain, "wheel"); // it means nothing elsewhere
+        (void)json_object_del(plain, "wheel"); // an ID of this server only
         (void)json_array_append_new(lock, plain);
         (void)json_array_append_new(found, json_pack("{s:O, s:O}", "sha256",
                                                      json_object_get(item, "sha256"), "wheel",
@@ -102,7 +101,7 @@ static json_t *question_of(const struct env_row *row)
                      row->requirements, "lock", lock, "wheels", found);
 }
 
-// What is to be written; 0, or negative and `e`.
+// The row of the environment to export; 0, or negative and `e`.
 static int find_row(struct gate *g, const char *owner, const char *name, struct env_row *row,
                     struct err *e)
 {
@@ -149,13 +148,13 @@ struct env_export *envs_export(struct gate *g, const char *owner, const char *na
     }
     free(m);
     (void)err_set(e, ERR_SYSTEM, 0, "try again later",
-                  "the environment '%s' is too large to be written, or memory is out", name);
+                  "the environment '%s' is too large to export, or memory is out", name);
     return NULL;
 }
 
 // ---- in -----------------------------------------------------------------------------------------
 
-// What the porter unpacked of the file for this SHA-256.
+// The wheel that the porter unpacked for this SHA-256.
 static const json_t *wheel_for(const json_t *have, const char *sha256)
 {
     json_t *item;
@@ -208,7 +207,7 @@ static int check_python(const struct env_job *j, const char *python, struct err 
     return -1;
 }
 
-// Packages of nothing but Python go everywhere.
+// Pure Python packages ("-any.whl") run on every platform.
 static bool is_compiled(const char *filename)
 {
     size_t n = filename ? strlen(filename) : 0;
@@ -242,7 +241,7 @@ static int take_manifest(struct env_job *j, const json_t *said, struct err *e)
     if (json_integer_value(json_object_get(manifest, "format")) != FORMAT || !json_is_array(lock) ||
         json_array_size(lock) > ENV_WHEELS_MAX)
         return err_set(e, ERR_BAD_ARCHIVE, 0, "export the environment again, with this version",
-                       "the file does not say what is in it");
+                       "the file has no manifest of this format");
     if (check_python(j, json_string_value(json_object_get(manifest, "python")), e) < 0 ||
         check_platform(manifest, e) < 0)
         return -1;

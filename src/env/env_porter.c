@@ -3,9 +3,9 @@
 // env_porter: see env_porter.h.  Runs in the gate, on its event loop.
 //
 // Invariants:
-//   (1) `asks` has every question that waits for an answer, in the order of asking; those that were
-//       sent over the link that there is now come first.
-//   (2) a question's callback is called once, and never from within env_porter_ask().
+//   (1) `asks` has every request that waits for an answer, first come first; those that were sent
+//       over the current link come first.
+//   (2) a request's callback is called once, and never from within env_porter_ask().
 
 #include "env/env_porter.h"
 
@@ -199,7 +199,7 @@ static void on_said(struct env_porter *p, const json_t *said)
     take_text(e.hint, sizeof e.hint, said, "hint");
     e.code = code_of(code);
     if (!e.message[0])
-        snprintf(e.message, sizeof e.message, "the package could not be kept");
+        snprintf(e.message, sizeof e.message, "the porter could not store the package");
     answer(a, NULL, &e);
 }
 
@@ -208,7 +208,7 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
     struct env_porter *p = argument;
     (void)what;
     for (int i = 0; i < READ_MAX && p->sock == fd; i++) {
-        // A descriptor that comes along is not wanted: without room for it the kernel drops it.
+        // SECURITY: no room for descriptors, so the kernel drops any that the porter sends.
         ssize_t length = recv(fd, p->buffer, sizeof p->buffer, MSG_DONTWAIT | MSG_TRUNC);
         if (length < 0 && (errno == EAGAIN || errno == EINTR))
             return;

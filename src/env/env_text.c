@@ -2,8 +2,8 @@
 //
 // env_text: see env_text.h.
 //
-// SECURITY: pip and uv read options, paths, other files and variables out of requirements.  So a
-// requirement has to be, from its first to its last character, what PEP 508 says that one is.
+// SECURITY: pip and uv accept options, paths, other files and variables in requirements.  So the
+// whole text of a requirement has to match the grammar of PEP 508.
 
 #include "env/env_text.h"
 
@@ -157,8 +157,9 @@ static bool hash_is_good(const char *text, size_t length)
            strspn(text + n, "0123456789abcdef") >= 64;
 }
 
-// SECURITY: who may name an address has this server ask for it.  So it is https, without a user and
-// a port, of a host that the operator named, and a wheel; the broker judges the host once more.
+// SECURITY: an address makes this server send requests for a client (SSRF).  So it has to be https,
+// without user or port, on a host that the operator named, and end in .whl; the broker judges the
+// host again.
 static bool url(struct reader *r)
 {
     static const char url_form[] =
@@ -181,17 +182,17 @@ static bool url(struct reader *r)
     size_t length = strcspn(path, " #"), whole = strcspn(path, " ");
     for (size_t i = 0; i < length; i++)
         if (!isalnum((unsigned char)path[i]) && !strchr("._~/%+=-", path[i]))
-            return fail(r, "its address has a character that none has", url_form);
+            return fail(r, "its address has a character that is not allowed", url_form);
     if (length < 5 || strncmp(path + length - 4, ".whl", 4) != 0 || memmem(path, length, "/../", 4))
         return fail(r, "its address does not lead to a wheel", url_form);
     if (whole > length && !hash_is_good(path + length, whole - length))
-        return fail(r, "what follows '#' in its address is no sha256=... of 64 digits", url_form);
+        return fail(r, "'#' in its address is not followed by sha256= and 64 digits", url_form);
     r->at = path + whole;
     spaces(r);
     return true;
 }
 
-// What people type in a terminal.  `pip` and `install` are names of packages, too, and would be
+// A command from a terminal: without this check, the packages `pip` and `install` would be
 // installed.
 static bool is_command(const char *text)
 {
@@ -320,7 +321,7 @@ static bool comparison(struct reader *r)
     return operand(r);
 }
 
-// Without recursion: only how many are open matters.
+// Counts open parentheses instead of recursing.
 static bool marker(struct reader *r)
 {
     unsigned open = 0;
@@ -554,8 +555,8 @@ static int compare_texts(const void *a, const void *b)
 void env_plain_form(const char *text, char ret[ENV_REQUIREMENT_MAX + 1])
 {
     size_t n = 0;
-    bool address = false; // in which case counts
-    char quote = '\0';    // within what a marker compares with, where blanks count as well
+    bool address = false; // within an address, where case matters
+    char quote = '\0';    // within a string of a marker, where case and blanks matter
     for (; *text && n < ENV_REQUIREMENT_MAX; text++) {
         address |= *text == '@';
         if (quote ? *text == quote : *text == '\'' || *text == '"')

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_tidy: removes wheels that nobody needs: those that no environment has for a while, and those
-// that a killed server left without a row.  Runs in the gate, now and then, and before an
-// installation that needs room.
+// env_tidy: removes unused wheels: those that no environment has had for a while, and those that a
+// killed server left without a row.  Runs in the gate, every EVERY_MS and before an installation
+// that needs space.
 //
 // Invariants:
-//   (1) nothing is removed while an installation goes on, which may be about to use it.
-//   (2) a wheel that a session, or a run, was told of is not removed while that lives: it was
-//       opened after nobody had the wheel any more, or the wheel stays.
+//   (1) nothing is removed while an installation runs, because it may be about to use it.
+//   (2) a wheel stays as long as any session or run that was started before the last environment
+//       dropped the wheel: their interpreters may have its folder.
 
 #include <string.h>
 
@@ -43,7 +43,7 @@ static size_t remove_orphans(struct envs *v, int64_t before_ms)
     size_t n = env_db_orphans(v->db, before_ms, ids, ROUND_MAX), removed = 0;
     for (size_t i = 0; i < n; i++)
         if (env_db_remove_wheel(v->db, ids[i], NULL) == 0) {
-            drop(v, ids[i]); // after its row: a wheel without a row is nothing but room
+            drop(v, ids[i]); // after its row: a wheel without a row only takes space
             removed++;
         }
     return removed;
@@ -59,7 +59,7 @@ int env_make_room(struct envs *v, uint64_t bytes, struct err *e)
         return 0;
     return err_set(e, ERR_QUOTA, 0,
                    "delete environments that are not used; the operator sets --env-quota",
-                   "there is no room for %llu bytes of packages", (unsigned long long)bytes);
+                   "there is no space for %llu bytes of packages", (unsigned long long)bytes);
 }
 
 // ---- what a killed server left ------------------------------------------------------------------
@@ -74,7 +74,7 @@ static void on_listed(const json_t *said, const struct err *error, void *argumen
     size_t i;
     v->sweeping = NULL;
     if (error || v->active)
-        return; // the next round
+        return; // the next round tries again
     json_array_foreach (found, i, item) {
         const char *id = json_string_value(item);
         if (!id)

@@ -64,7 +64,7 @@ bool env_status_is_ready(const json_t *status)
     return strcmp(text_of(status, "state"), "ready") == 0;
 }
 
-// Built packages have no file on an index that their hash is of.
+// The hash of a package built from source matches no file on an index.
 char *env_words_lock(json_t *one)
 {
     char *text = NULL;
@@ -208,7 +208,7 @@ void env_words_progress(const json_t *status, char *buf, size_t cap)
 
 // ---- environments -------------------------------------------------------------------------------
 
-// Those that are the interpreter's own, or those that are not.
+// The interpreter's own packages, or the others.
 static void put_some(FILE *f, json_t *list, bool is_base, int width)
 {
     json_t *item;

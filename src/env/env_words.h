@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// env_words: what there is to say about environments and packages (env/envs.h, env/packages.h), as
-// text for people
-// and models.  Pure; called by MCP and the command line.  Each is new; NULL: memory is out.
+// env_words: environments and packages (env/envs.h, env/packages.h) as text for people and models.
+// Pure; called by MCP and the command line.  Each text is new; NULL: memory is out.
 
 #ifndef CONSTRICTOR_ENV_ENV_WORDS_H
 #define CONSTRICTOR_ENV_ENV_WORDS_H
@@ -10,7 +9,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-// Of a job: how far it is, what it has changed, or why it changed nothing.
+// A job's status: its progress, what it has changed, or why it changed nothing.
 char *env_words_status(json_t *status);
 // The same in one line, at most `cap` bytes, for progress.
 void env_words_progress(const json_t *status, char *buf, size_t cap);

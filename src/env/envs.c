@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// envs: see envs.h: what there is, what is in it, and what runs are told of it.  Jobs are
-// env_job.c's.
+// envs: see envs.h: listing, describing, creating and deleting environments, and their folders for
+// runs.  env_job.c has the jobs.
 
 #include "env/envs.h"
 
@@ -41,7 +41,7 @@ void env_forget_paths(struct envs *v)
 
 // ---- opening and closing ------------------------------------------------------------------------
 
-// Jobs of a server that was killed changed nothing.
+// Ends the jobs that a killed server left: they changed nothing.
 static void end_left_jobs(struct envs *v)
 {
     json_t *left = env_db_jobs(v->db, NULL, NULL, ENV_JOBS_MAX), *item;
@@ -52,8 +52,8 @@ static void end_left_jobs(struct envs *v)
         (void)json_object_set_new(
             status, "error",
             json_pack("{s:s, s:s, s:n, s:n, s:s}", "code", "interrupted", "message",
-                      "the server ended before it was done; the environment is as it was",
-                      "requirement", "resolver_says", "hint", "order it again"));
+                      "the server ended before the job was done; the environment is unchanged",
+                      "requirement", "resolver_says", "hint", "start it again"));
         (void)env_db_put_job(v->db, json_string_value(json_object_get(item, "id")),
                              json_string_value(json_object_get(item, "owner")),
                              json_string_value(json_object_get(item, "name")), true, status,
@@ -79,12 +79,12 @@ static int open_db(struct envs *v, struct err *e)
     dbfolder_also(ENV_DB_PREFIX, f->environments_rows);
     v->db = env_db_open(f->environments_rows, &damage, e);
     if (damage.message[0])
-        log_line(LOG_ERROR, "the list of environments was damaged and is begun anew: %s",
+        log_line(LOG_ERROR, "the list of environments was damaged; a new one is started: %s",
                  damage.message);
     return v->db ? 0 : -1;
 }
 
-// A mistake of the operator's is told at the start, and not with the first installation.
+// Reports the operator's mistakes at the start, not with the first installation.
 static int check_constraints(const struct config *c, struct err *e)
 {
     json_t *list = json_array();
@@ -130,7 +130,7 @@ int envs_open(struct gate *g, const struct env_installer *installer, struct err 
 
 void envs_close(struct gate *g)
 {
-    warm_boxes_close(g); // it writes down what it has learned
+    warm_boxes_close(g); // stores what it has learned, in the database
     struct envs *v = TAKE_PTR(g->envs);
     if (!v)
         return;
@@ -162,7 +162,7 @@ static const char *python_of(const struct gate *g)
     return g->facts->interp ? g->facts->interp->version : "";
 }
 
-// "3.11.4" and "3.11.9" take the same packages.
+// "3.11.4" and "3.11.9" can use the same packages.
 static bool same_python(const char *a, const char *b)
 {
     size_t n = 0;
@@ -205,7 +205,7 @@ static json_t *path_of(const struct env_row *row)
     return path;
 }
 
-// Remembers what it finds: {"path": [...], "used": ms}, or null when there is none of this name.
+// Caches what it finds: {"path": [...], "used": ms}, or null if there is no such environment.
 static int look_up(struct envs *v, const char *key, const char *owner, const char *name,
                    json_t **ret, struct err *e)
 {
@@ -397,14 +397,14 @@ int envs_delete(struct gate *g, const char *owner, const char *name, struct err 
     if (!v || env_check_name(name, e) < 0)
         return -1;
     if (strcmp(name, ENV_BASE) == 0)
-        return err_set(e, ERR_BAD_VALUE, 0, "reset it, to be rid of what was installed into it",
-                       "the environment '" ENV_BASE "' is always there");
+        return err_set(e, ERR_BAD_VALUE, 0, "reset it to remove its packages",
+                       "the environment '" ENV_BASE "' cannot be deleted");
     if (strcmp(state_of(v, owner, name), "ready") != 0)
         return err_set(e, ERR_ENV_BUSY, 0, "wait until that is done, or cancel it",
                        "packages are being installed into the environment '%s'", name);
     int r = env_db_delete(v->db, owner, name, env_now_ms(), e);
     if (r >= 0)
-        warm_boxes_forget(g, owner, name); // another of this name knows nothing of it
+        warm_boxes_forget(g, owner, name); // a new one of this name starts from nothing
     env_forget_paths(v);
     return r == 0 ? unknown(v, owner, name, e) : r < 0 ? r : 0;
 }
@@ -443,7 +443,7 @@ json_t *envs_status(struct gate *g, const char *owner, const char *job, struct e
     return status;
 }
 
-// No job ever spoke of it, but it is there: as a need of another package, perhaps.
+// The status of a package that no job names, but that is installed because another one needs it.
 static json_t *installed_status(struct envs *v, const char *owner, const char *name,
                                 const char *key)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// packages: see packages.h.  SECURITY: the box is asked in code of ours, but what comes out of it
-// is hostile, as of any box: names and versions are bounded and cleaned, and there are at most
-// PACKAGES_BASE_MAX.
+// packages: see packages.h.  SECURITY: the code in the box is ours, but its output is hostile, as
+// of any box: names and versions are bounded and cleaned, and at most PACKAGES_BASE_MAX are taken.
 
 #include "env/packages.h"
 
@@ -21,7 +20,7 @@
 #include "run/run.h"
 
 enum {
-    BASE_FRESH_MS = 5 * 60 * 1000, // so long what the interpreter has is believed
+    BASE_FRESH_MS = 5 * 60 * 1000, // for which the interpreter's list is cached
     BASE_WALL_MS = 20000,
     BASE_OUTPUT_MAX = 1 << 20,
     NAME_MAX_SHOWN = 128,
@@ -30,14 +29,14 @@ enum {
 struct packages {
     struct gate *gate;
     char environment[ENV_NAME_MAX + 1];
-    json_t *own; // what envs_describe() says; NULL: nothing
+    json_t *own; // of envs_describe(); NULL: no environments
     struct run *run;
     struct timer soon;
     packages_done on_done;
     void *argument;
 };
 
-// What the interpreter has, as it was told last; of the one gate of this process.
+// The interpreter's packages, cached; a process has one gate.
 static struct {
     const struct gate *gate;
     json_t *list;
@@ -120,7 +119,7 @@ static int add(json_t *list, json_t *seen, json_t *item, bool is_base)
         return 0;
     packages_normal_name(name, normal, sizeof normal);
     if (json_object_get(seen, normal))
-        return 0; // the environment's own comes before the interpreter's
+        return 0; // the environment's package hides the interpreter's
     return json_object_set_new(seen, normal, json_true()) |
            json_array_append_new(
                list, json_pack("{s:O, s:O, s:b}", "name", json_object_get(item, "name"), "version",
@@ -216,7 +215,7 @@ static void on_run(struct run *r)
     } else if (!e.message[0]) {
         err_set(&e, ERR_INTERPRETER, 0,
                 "'constrictor run -c \"import importlib.metadata\"' may say why",
-                "the interpreter does not tell what it has");
+                "the interpreter did not list its packages");
     }
     finish(p, list ? NULL : &e);
 }
@@ -250,7 +249,7 @@ struct packages *packages_ask(struct gate *g, const char *owner, const char *env
 {
     json_t *own = envs_describe(g, owner, environment, e);
     if (!own && strcmp(environment, ENV_BASE) != 0)
-        return NULL; // base has what the interpreter has, also where there are no environments
+        return NULL; // base is listed even without environments
     struct packages *p = calloc(1, sizeof *p);
     if (p) {
         *p = (struct packages){.gate = g, .own = own, .on_done = on_done, .argument = argument};
@@ -265,11 +264,6 @@ struct packages *packages_ask(struct gate *g, const char *owner, const char *env
     return NULL;
 }
 
-static void on_nobody(struct run *r)
-{
-    run_free(r);
-}
-
 void packages_cancel(struct packages *p)
 {
     if (!p)
@@ -277,7 +271,7 @@ void packages_cancel(struct packages *p)
     if (p->run && p->run->state == RUN_DONE) {
         run_free(p->run);
     } else if (p->run) {
-        p->run->request.on_done = on_nobody;
+        p->run->request.on_done = run_free;
         run_cancel(p->run);
     }
     timer_stop(&p->soon);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// packages: which distributions can be imported in an environment: what its lock says (env/envs.h),
-// and behind it what the interpreter itself has, which a box is asked for now and then.  Called by
+// packages: the distributions that can be imported in an environment: those of its lock
+// (env/envs.h), and the interpreter's own, which a box lists at most every five minutes.  Called by
 // MCP, REST and the command line in the gate.
 
 #ifndef CONSTRICTOR_ENV_PACKAGES_H
@@ -17,7 +17,7 @@ struct packages;
 enum { PACKAGES_BASE_MAX = 4000 }; // distributions of the interpreter that are listed
 
 // `answer` is borrowed: {"environment", "python", "packages": [{"name", "version", "base": whether
-// it is the interpreter's own}], "count"}, by name; NULL and `e`: it cannot be told.
+// it is the interpreter's own}], "count"}, by name; NULL and `e`: the list failed.
 typedef void (*packages_done)(json_t *answer, const struct err *e, void *argument);
 
 // `on_done` comes later, exactly once, unless it is cancelled.  NULL and `e`: there is no such
@@ -26,8 +26,8 @@ struct packages *packages_ask(struct gate *g, const char *owner, const char *env
                               packages_done on_done, void *argument, struct err *e);
 void packages_cancel(struct packages *p);
 
-// The requirements of a run or a session, checked: new.  NULL and `e`: one of them is none, or
-// there are no environments here.
+// The requirements of a run or a session, checked: new.  NULL and `e`: one is invalid, or this
+// server has no environments.
 json_t *packages_set(struct gate *g, const json_t *text_or_list, struct err *e);
 
 // "Foo_.bar" and "foo-bar" are the same: the normal form of a name (PEP 503), cut at `cap`.

@@ -11,8 +11,8 @@
 #include "base/text.h"
 
 enum {
-    AGE_RUNS = 64, // after so many runs, what was seen counts half
-    SHARE = 4,     // a module that one run in so many imports is imported ahead
+    AGE_RUNS = 64, // after which all counts are halved
+    SHARE = 4,     // a module that one run in SHARE imports is preloaded
     COUNT_MAX = 1000000,
 };
 
@@ -58,7 +58,7 @@ static int add(json_t *list, const char *text, size_t length, struct err *e)
     if (!preload_is_name(text, length)) {
         int r =
             err_set(e, ERR_BAD_VALUE, 0, "write names such as \"numpy\" or \"matplotlib.pyplot\"",
-                    "'%.*s' is no name of a module", length > 80 ? 80 : (int)length, text);
+                    "'%.*s' is not the name of a module", length > 80 ? 80 : (int)length, text);
         text_sanitize(e->message);
         return r;
     }
@@ -68,7 +68,7 @@ static int add(json_t *list, const char *text, size_t length, struct err *e)
         return 0;
     if (json_array_size(list) >= PRELOAD_MAX)
         return err_set(e, ERR_BAD_VALUE, 0, "name those that take longest",
-                       "more than %d modules to be imported ahead", PRELOAD_MAX);
+                       "there are more than %d modules to preload", PRELOAD_MAX);
     return json_array_append_new(list, json_string(name)) == 0
                ? 0
                : err_set(e, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
@@ -77,7 +77,7 @@ static int add(json_t *list, const char *text, size_t length, struct err *e)
 static int not_a_list(struct err *e)
 {
     return err_set(e, ERR_BAD_VALUE, 0, "write a list such as [\"numpy\", \"pandas\"]",
-                   "the modules to be imported ahead are no list of names");
+                   "the modules to preload are not a list of names");
 }
 
 static int add_all(json_t *list, const json_t *text, struct err *e)
@@ -116,17 +116,17 @@ json_t *preload_check(const json_t *given, struct err *e)
 
 // ---- learning -----------------------------------------------------------------------------------
 
-// What was seen long ago counts less and less.
+// Halves all counts, so that old imports matter less.
 static void age(struct preload *p)
 {
-    unsigned kept = 0;
+    unsigned left = 0;
     p->runs /= 2;
     for (unsigned i = 0; i < p->learned_count; i++) {
         p->learned[i].count /= 2;
         if (p->learned[i].count)
-            p->learned[kept++] = p->learned[i];
+            p->learned[left++] = p->learned[i];
     }
-    p->learned_count = kept;
+    p->learned_count = left;
 }
 
 static void count(struct preload *p, const char *name)
@@ -142,7 +142,7 @@ static void count(struct preload *p, const char *name)
     }
     if (p->learned_count == PRELOAD_MAX) {
         if (p->learned[least].count > 1)
-            return; // it has to be seen when one of these is out of use
+            return; // a new name enters when an old one has aged
         i = least;
     } else {
         p->learned_count++;
@@ -185,7 +185,7 @@ void preload_forgive(struct preload *p)
     p->broken = NULL;
 }
 
-// ---- what comes of it ---------------------------------------------------------------------------
+// ---- results ------------------------------------------------------------------------------------
 
 static int append_learned(const struct preload *p, json_t *list)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// preload: which modules the parked boxes of an environment import ahead: those that were declared
-// for it, and those that runs in it were seen to import.  Pure; used by nursery.c in the gate.
+// preload: the modules that the warm boxes of an environment import: those declared for it, and
+// those that its runs often import.  Pure; used by warm_boxes.c in the gate.
 //
-// SECURITY: names that a run reports are the work of hostile code.  They are checked, bounded, and
-// used for nothing but an import in a box of the same owner and the same environment, where that
-// code may import what it likes.
+// SECURITY: hostile code controls the names that a run reports.  They are checked, bounded, and
+// only imported in boxes of the same owner and environment, where that code could import them
+// itself.
 
 #ifndef CONSTRICTOR_ENV_PRELOAD_H
 #define CONSTRICTOR_ENV_PRELOAD_H
@@ -24,35 +24,35 @@ enum {
 
 struct preload {
     json_t *declared; // array of names, or NULL
-    json_t *broken;   // array of names that did not import, or NULL: not tried again
+    json_t *broken;   // array of names that failed to import and are not tried again, or NULL
     struct {
         char name[PRELOAD_NAME_MAX + 1];
         unsigned count;
     } learned[PRELOAD_MAX];
     unsigned learned_count;
-    unsigned runs; // that imported anything, as the counts are: the older, the less
+    unsigned runs; // that imported anything; halved with age, as the counts are
 };
 
 void preload_clear(struct preload *p);
 
 // "numpy", "matplotlib.pyplot": identifiers and dots.
 bool preload_is_name(const char *text, size_t length);
-// One text with several names, or a list of them: a new array without doubles; NULL and `e`, which
-// names the entry.
+// One text with several names, or a list of them: a new array without duplicates; NULL and `e`,
+// which names the entry.
 json_t *preload_check(const json_t *text_or_list, struct err *e);
 
-// A run reports what it imported.  What is no list of names is passed over.
+// Counts the imports that a run reports; ignores anything but names.
 void preload_learn(struct preload *p, const json_t *imports);
-// It does not import: left out from now on.
+// Leaves out a module that fails to import.
 void preload_give_up(struct preload *p, const char *name);
-void preload_forgive(struct preload *p); // the environment has changed: all are tried again
+void preload_forgive(struct preload *p); // the environment changed: all are tried again
 
-// What to import, those that were declared first; new, maybe empty.  NULL: memory is out.
+// The modules to import, declared ones first; new, maybe empty.  NULL: memory is out.
 json_t *preload_names(const struct preload *p);
 json_t *preload_learned(const struct preload *p); // of these, the learned ones; new
 
-// As it is kept: {"declared": [...], "runs": n, "counts": {name: n}}.  New; NULL: memory is out.
+// As stored: {"declared": [...], "runs": n, "counts": {name: n}}.  New; NULL: memory is out.
 json_t *preload_json(const struct preload *p);
-void preload_read(struct preload *p, const json_t *said); // whatever in it is sound
+void preload_read(struct preload *p, const json_t *said); // takes only its valid parts
 
 #endif

@@ -3,8 +3,8 @@
 // restricted_package: see restricted_package.h.  Called by exec_packages.c, exec.c, check.c and
 // gate.c.
 //
-//   who needs it -> the zygote's report is awaited -> the interpreter has it?  else envs_need() ->
-//   all are told
+//   restricted_package_wait() -> wait for the zygote's report -> the interpreter has the package?
+//   else envs_need() -> all on_ready
 
 #include "env/restricted_package.h"
 
@@ -23,18 +23,18 @@
 #include "env/envs.h"
 #include "run/gate.h"
 
-// What a mode needs.  Versions before 8 allow `except*`, which was a way out of them.
+// SECURITY: versions of RestrictedPython before 8 allow `except*`, which escapes the restrictions.
 static const struct {
     enum code_mode mode;
     const char *requirement;
 } needs[] = {{CODE_RESTRICTED, "RestrictedPython>=8"}};
 
-enum { RETRY_MS = 5000 }; // a failure is told again for so long, before it is tried again
+enum { RETRY_MS = 5000 }; // after a failure, before the next try; until then the error is repeated
 
 TAILQ_HEAD(policy_waits, policy_wait);
 
 struct policy_wait {
-    struct policy_waits *in; // NULL: they have been closed
+    struct policy_waits *in; // NULL: after restricted_package_close()
     policy_ready on_ready;
     void *argument;
     TAILQ_ENTRY(policy_wait) list;
@@ -42,14 +42,14 @@ struct policy_wait {
 
 struct restricted_package {
     struct gate *gate;
-    struct policy_waits waits, told; // `told`: by tell_all(), now
+    struct policy_waits waits, told; // `told`: those that tell_all() calls now
     struct timer soon;
     struct env_wait *install; // NULL: nothing is installed
-    bool ahead;               // wanted although nobody waits
-    bool asked, has_own;      // of the interpreter
-    json_t *path;             // NULL: not known
+    bool ahead;               // install it even if nothing waits
+    bool asked, has_own;      // the interpreter has the package; `asked`: that is known
+    json_t *path;             // NULL: not installed
     struct err error;
-    int64_t failed_ms; // 0: it did not
+    int64_t failed_ms; // when the installation failed; 0: it did not
 };
 
 // ---- what is known ------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ static struct restricted_package *package_of(struct gate *g)
     return g->restricted_package = p;
 }
 
-// Without boxes, or without environments, there is nothing to wait for: the box says what it lacks.
+// Nothing to wait for: the package is there, or cannot be installed (then the box reports that).
 static bool is_settled(struct restricted_package *p)
 {
     const struct gate *g = p->gate;
@@ -112,7 +112,7 @@ json_t *restricted_package_path(struct gate *g, const json_t *policy)
 
 // ---- the installation ---------------------------------------------------------------------------
 
-// Each may free others, and may ask again: then it is the turn of on_soon().
+// on_ready may cancel other waits, and may start new ones, which on_soon() serves.
 static void tell_all(struct restricted_package *p, const struct err *error)
 {
     struct err e = error ? *error : (struct err){0};
@@ -240,7 +240,7 @@ void restricted_package_begin(struct gate *g)
         return;
     p->ahead = true;
     if (!go_on_soon(p))
-        log_line(LOG_WARN, "no memory to have the policy 'restricted' ready");
+        log_line(LOG_WARN, "out of memory: RestrictedPython is not installed ahead");
 }
 
 void restricted_package_on_state(struct gate *g)
@@ -250,7 +250,7 @@ void restricted_package_on_state(struct gate *g)
         return;
     p->asked = false; // another interpreter's report, perhaps
     if (!go_on_soon(p))
-        log_line(LOG_ERROR, "no memory to go on with those who wait for the policy 'restricted'");
+        log_line(LOG_ERROR, "out of memory: runs that wait for RestrictedPython do not start");
 }
 
 void restricted_package_close(struct gate *g)
@@ -261,7 +261,7 @@ void restricted_package_close(struct gate *g)
         return;
     TAILQ_CONCAT(&p->waits, &p->told, list);
     TAILQ_FOREACH (w, &p->waits, list)
-        w->in = NULL; // whoever waits frees it
+        w->in = NULL; // its owner cancels, and so frees it
     if (p->install)
         envs_need_cancel(p->install);
     timer_stop(&p->soon);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// warm_box: one box of the nursery, from the order until somebody takes it: see warm_boxes_kit.h.
-// Called by nursery.c, in the gate.
+// warm_box: the life of one warm box, from the request to the keeper until a run or a session takes
+// it: see warm_boxes_internal.h.  Called by warm_boxes.c, in the gate.
 //
-// SECURITY: from the first import on, all that comes out of it is hostile.
+// SECURITY: from the first import on, everything that comes out of the box is hostile.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,12 +24,12 @@ enum {
     WARM_MS = 20000, // for the imports; --wall when that is less
     BACKOFF_MS = 30 * 1000,
     BACKOFF_DOUBLINGS = 7, // up to about an hour
-    WAITING_CPU_MS = 1000, // of a box that waits
+    WAITING_CPU_MS = 1000, // while it waits
 };
 
 // ---- the end of a box ---------------------------------------------------------------------------
 
-// Out of the table; the live box, if there is one, is the caller's.
+// Frees `b` and returns its live box, which the caller owns; NULL: there is none.
 static struct live_box *let_go(struct warm_box *b)
 {
     struct family *f = b->family;
@@ -42,7 +42,7 @@ static struct live_box *let_go(struct warm_box *b)
     link_cancel(&n->gate->link, &b->box_request);
     timer_stop(&b->timer);
     if (live)
-        live_listen(live, NULL, NULL); // what was lent to it goes
+        live_listen(live, NULL, NULL); // `b` is freed, and the meta lent to it
     json_decref(b->path);
     json_decref(b->names);
     free(b->meta);
@@ -80,7 +80,7 @@ void warm_box_drop_all(struct family *f)
         drop_box(b, false);
 }
 
-// Something is wrong with this environment: none of its boxes for a while.
+// Ends all boxes of this environment, and makes none for a while.
 static void give_up(struct warm_box *b, bool is_gone, const char *why)
 {
     struct family *f = b->family;
@@ -90,8 +90,8 @@ static void give_up(struct warm_box *b, bool is_gone, const char *why)
     f->rest_until_ms = clock_ms() + pause_ms;
     snprintf(f->reason, sizeof f->reason, "%s", why);
     text_sanitize(f->reason);
-    log_line(LOG_WARN, "environment '%s': its modules are not imported ahead for %lld seconds: %s",
-             f->name, (long long)(pause_ms / 1000), f->reason);
+    log_line(LOG_WARN, "environment '%s': no warm boxes for %lld seconds: %s", f->name,
+             (long long)(pause_ms / 1000), f->reason);
     drop_box(b, is_gone);
     warm_box_drop_all(f);
 }
@@ -102,13 +102,13 @@ static const char *end_words(const struct wire_ended *m, bool waits)
 {
     return waits && m->end == END_CPU ? "they go on using the processor"
            : waits && m->end == END_PROCESSES
-               ? "they leave a process behind, and without a cgroup nobody counts what it uses"
+               ? "they leave a process behind, whose usage cannot be counted without a cgroup"
            : m->usage.memory_hits && m->usage.memory_hits != UINT64_MAX
                ? "they need too much memory"
            : m->end == END_MEMORY    ? "they need too much memory"
            : m->end == END_CPU       ? "they take too much processor time"
            : m->end == END_PROCESSES ? "they start too many processes"
-                                     : "the interpreter crashed, or left";
+                                     : "the interpreter crashed or exited";
 }
 
 static void on_ended(struct live_box *live, const struct wire_ended *m)
@@ -119,11 +119,11 @@ static void on_ended(struct live_box *live, const struct wire_ended *m)
 
 static void on_garbage(struct live_box *live)
 {
-    give_up(live->owner, false, "the box sent what no box sends");
+    give_up(live->owner, false, "protocol error from the box");
 }
 
-// SECURITY: nobody gets what a package prints while nobody has run anything; and a flood of it must
-// not keep the gate busy.
+// SECURITY: output of a package before the first run is dropped: no client asked for it.  A flood
+// of it must not keep the gate busy.
 static void on_output(struct live_box *live, enum live_stream stream, const char *data,
                       size_t length)
 {
@@ -131,7 +131,7 @@ static void on_output(struct live_box *live, enum live_stream stream, const char
     (void)stream;
     (void)data;
     if ((b->printed += length) > b->family->all->config->output_bytes)
-        give_up(b, false, "they print without an end");
+        give_up(b, false, "they print too much");
 }
 
 static void on_overdue(void *argument)
@@ -139,7 +139,7 @@ static void on_overdue(void *argument)
     give_up(argument, false, "they take too long");
 }
 
-// What the runner says about its imports; true: all went well.
+// Reads the runner's report about its imports; true: all succeeded.
 static bool take_report(struct warm_box *b, const char *data, size_t length)
 {
     struct family *f = b->family;
@@ -149,7 +149,7 @@ static bool take_report(struct warm_box *b, const char *data, size_t length)
                *why = json_string_value(json_object_get(failed, "error"));
     bool good = json_is_true(json_object_get(report, "warm")), known = false;
     char text[WARM_BOXES_REASON_MAX];
-    // SECURITY: only a name that it was told is left out next time.
+    // SECURITY: the report can only exclude names that the box was sent.
     for (size_t i = 0; name && i < json_array_size(b->names); i++)
         known |= json_equal(json_array_get(b->names, i), said);
     if (good) {
@@ -158,11 +158,11 @@ static bool take_report(struct warm_box *b, const char *data, size_t length)
     } else if (known) {
         snprintf(f->reason, sizeof f->reason, "'%s' does not import: %.120s", name, why ? why : "");
         text_sanitize(f->reason);
-        log_line(LOG_INFO, "environment '%s': %s; it is not imported ahead", f->name, f->reason);
+        log_line(LOG_INFO, "environment '%s': %s; it is not preloaded", f->name, f->reason);
         preload_give_up(&f->preload, name);
-        drop_box(b, false); // half an import stays behind
+        drop_box(b, false); // the failed import may have left parts
     } else {
-        snprintf(text, sizeof text, "%s", why ? why : "no answer that could be read");
+        snprintf(text, sizeof text, "%s", why ? why : "the box returned an invalid answer");
         give_up(b, false, text);
     }
     json_decref(report);
@@ -174,7 +174,7 @@ static void on_result(struct live_box *live, const char *data, size_t length, un
     struct warm_box *b = live->owner;
     struct warm_boxes *n = b->family->all;
     if (b->stage != WARM_BOX_WARMING) {
-        give_up(b, false, "the box answers what nobody asked");
+        give_up(b, false, "the box sent a result without a request");
         return;
     }
     if (flags & FRAME_NO_OUTPUT) {
@@ -185,7 +185,7 @@ static void on_result(struct live_box *live, const char *data, size_t length, un
         return;
     b->stage = WARM_BOX_MEASURING;
     free(TAKE_PTR(b->meta));
-    (void)link_measure_wait(&n->gate->link, live->id, WAITING_CPU_MS); // it is idle from here on
+    (void)link_measure_wait(&n->gate->link, live->id, WAITING_CPU_MS); // idle from now on
 }
 
 static void note_memory(struct warm_box *b, uint64_t bytes)
@@ -205,11 +205,11 @@ static void on_measured(struct live_box *live, const struct wire_measured *m)
     b->asked = false;
     if (b->stage != WARM_BOX_MEASURING) {
         if (b->stage == WARM_BOX_READY)
-            note_memory(b, m->usage.peak_memory_bytes); // may be its end
+            note_memory(b, m->usage.peak_memory_bytes); // may free `b`
         return;
     }
     timer_stop(&b->timer);
-    (void)meter_read(&live->meter, &live->limits, &now); // what follows is another's
+    (void)meter_read(&live->meter, &live->limits, &now); // usage from here on is the run's
     b->bytes = m->usage.peak_memory_bytes == UINT64_MAX ? 0 : m->usage.peak_memory_bytes;
     f->box_bytes = b->bytes;
     if (b->bytes > n->config->warm_bytes) {
@@ -298,10 +298,9 @@ void warm_box_make(struct family *f, json_t *names)
         give_up(b, true, "there is no box for them now");
 }
 
-// ---- while it waits, and the end of that --------------------------------------------------------
+// ---- waiting, and handing it out ----------------------------------------------------------------
 
-// The keeper ends one that uses the processor; memory is for all of them together, and is counted
-// here.
+// The keeper ends a waiting box that uses the processor; --warm-memory is enforced here.
 void warm_box_look(struct warm_box *b)
 {
     struct wire_usage used = {.peak_memory_bytes = UINT64_MAX};
@@ -321,9 +320,9 @@ struct live_box *warm_box_take(struct warm_box *b)
     bool asked = b->asked;
     struct live_box *live = let_go(b);
     struct wire_usage used;
-    live->discard = true; // what it printed while it waited is not the run's
-    live->late = asked;   // the answer to that would be taken for the run's
-    (void)meter_read(&live->meter, &live->limits, &used); // what follows is another's
-    free(TAKE_PTR(live->denials));                        // and what was denied before is not
+    live->discard = true; // output from while it waited is not the run's
+    live->late = asked;   // the answer to warm_box_look() is not the run's
+    (void)meter_read(&live->meter, &live->limits, &used); // usage from here on is the run's
+    free(TAKE_PTR(live->denials));                        // earlier denials are not the run's
     return live;
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nursery: see nursery.h: which environments have boxes, and how many.  The life of one is
-// warm_box.c's.
+// warm_boxes: see warm_boxes.h: which environments have boxes, and how many.  warm_box.c has the
+// life of one box.
 //
-// One tick does all the work that is not a box's own: it reads what is known of an environment,
-// lets go of what is too much, and makes the next box.  It is set when somebody asks, and again and
-// again only while there are boxes.
+// A tick does the work: it loads what is known about environments, drops surplus boxes, and makes
+// the next one.  A request for a box sets it; it repeats only while there are boxes.
 
 #include "env/warm_boxes.h"
 
@@ -22,11 +21,11 @@
 
 enum {
     FAMILIES_MAX = 256,   // environments that are known at one time
-    BUSY_MS = 50,         // runs go on: later
-    PATIENCE_MS = 1000,   // if it is but one, it is not waited for longer than this
-    ROUND_MS = 2000,      // how often boxes that wait are looked at
-    IDLE_MS = 600 * 1000, // an environment that nobody wanted for so long has none
-    OFTEN_MS = 60 * 1000, // what is wanted again within this is wanted often
+    BUSY_MS = 50,         // before the next try while runs go on
+    PATIENCE_MS = 1000,   // the longest delay because of a single run
+    ROUND_MS = 2000,      // between two looks at waiting boxes
+    IDLE_MS = 600 * 1000, // without a request, after which an environment has no boxes
+    OFTEN_MS = 60 * 1000, // requests within this time of each other are counted together
 };
 
 static void on_tick(void *argument);
@@ -61,7 +60,7 @@ static void save(struct family *f)
     json_t *said = f->unsaved && db ? preload_json(&f->preload) : NULL;
     struct err e;
     if (said && env_db_put_preload(db, f->owner, f->name, said, &e) < 0)
-        log_line(LOG_WARN, "what was learned of an environment is not kept: %s", e.message);
+        log_line(LOG_WARN, "the modules to preload could not be stored: %s", e.message);
     json_decref(said);
     f->unsaved = false;
 }
@@ -69,7 +68,7 @@ static void save(struct family *f)
 static void load(struct family *f)
 {
     struct env_db *db = db_of(f->all);
-    struct preload before = f->preload; // of the run that was the first to want it
+    struct preload before = f->preload; // learned from runs since the start
     if (f->loaded || !db)
         return;
     f->loaded = true;
@@ -96,8 +95,7 @@ static void family_free(struct family *f)
     free(f);
 }
 
-// The one that was wanted least lately makes room, unless it has boxes, which then are too many
-// families indeed.
+// Frees the least recently wanted family that has no boxes.
 static void forget_oldest(struct warm_boxes *n)
 {
     struct family *f;
@@ -151,8 +149,8 @@ static bool wants_any(const struct family *f, int64_t now_ms)
            f->wants;
 }
 
-// One for each, the last wanted first, then another for each that is wanted more often, as far as
-// there are any.
+// How many boxes `wanted` may have: one for each family, most recently wanted first, then another
+// for each that is wanted more often, until --warm-boxes are given away.
 static unsigned share_of(const struct warm_boxes *n, const struct family *wanted, int64_t now_ms)
 {
     unsigned left = n->config->warm_boxes, share = 0;
@@ -178,7 +176,7 @@ static bool fits(const struct warm_box *b, const json_t *names)
     return b->network == f->network && json_equal(b->path, f->path) && json_equal(b->names, names);
 }
 
-// Lets go of boxes that are not as they would be made now, and of more than its share.
+// Drops outdated boxes, and those beyond the family's share.
 static void trim(struct family *f, const json_t *names, unsigned share)
 {
     for (struct warm_box *b = TAILQ_FIRST(&f->boxes), *next; b; b = next) {
@@ -188,8 +186,8 @@ static void trim(struct family *f, const json_t *names, unsigned share)
     }
 }
 
-// Room for `bytes` more, at the cost of those that were wanted less lately than `f`; NULL: of
-// anybody.
+// Makes room for `bytes` more: drops boxes of families wanted less recently than `f`; NULL: of any
+// family.
 static bool make_room(struct warm_boxes *n, const struct family *f, uint64_t bytes)
 {
     struct family *last;
@@ -217,11 +215,11 @@ static void look_at_all(struct warm_boxes *n)
             unsigned failures = f->failures;
             warm_box_look(b);
             if (f->failures != failures)
-                break; // they are all gone
+                break; // warm_box_look() has freed them all
         }
 }
 
-// Their folders may be others now.
+// Looks up the folders of all families again.
 static void look_up_paths(struct warm_boxes *n)
 {
     struct family *f;
@@ -243,7 +241,7 @@ static void look_up_paths(struct warm_boxes *n)
 
 // ---- the tick -----------------------------------------------------------------------------------
 
-// SECURITY: imports of one caller's packages never stand in the way of runs that are asked for now.
+// SECURITY: preloading one client's packages never delays runs that wait now.
 static bool may_make(struct warm_boxes *n)
 {
     const struct gate *g = n->gate;
@@ -256,7 +254,7 @@ static bool may_make(struct warm_boxes *n)
     return busy == 1 && !g->deferred_count && now_ms - n->waiting_ms > PATIENCE_MS;
 }
 
-// 0: there is nothing to make, 1: it was begun, -1: it has to wait.
+// 0: no box is needed, 1: its making may have started, -1: it has to wait.
 static int refill(struct family *f, int64_t now_ms)
 {
     struct warm_boxes *n = f->all;
@@ -337,7 +335,7 @@ struct live_box *warm_boxes_take(struct gate *g, const struct warm_box_ask *ask)
     TAILQ_INSERT_HEAD(&n->families, f, list);
     int64_t now_ms = clock_ms();
     if (now_ms - f->wanted_ms > OFTEN_MS)
-        f->wants = 0; // it was another time
+        f->wants = 0; // the last request was long ago
     f->wants += f->wants < n->config->warm_boxes;
     f->wanted_ms = now_ms;
     f->network = ask->network;
@@ -360,8 +358,8 @@ void warm_boxes_learn(struct gate *g, const char *owner, const char *environment
     preload_learn(&f->preload, imports);
     f->counted = true;
     json_t *after = preload_learned(&f->preload);
-    // Counts alone are not worth a write to the disk; they are kept with the next change, or at the
-    // end.
+    // Counts alone are not worth a write to the disk; they are stored with the next change, or at
+    // the end.
     f->unsaved |= !json_equal(before, after);
     json_decref(before);
     json_decref(after);
@@ -410,7 +408,7 @@ int warm_boxes_declare(struct gate *g, const char *owner, const char *environmen
     if (r == 0 && n && (f || (f = family_of(n, owner, environment)))) {
         preload_read(&f->preload, said);
         f->loaded = true;
-        // It counts as the first want: as soon as its packages are there, a box may be.
+        // Counts as a request: once the packages are installed, a box is made.
         f->wants += f->wants == 0;
         f->wanted_ms = clock_ms();
         f->network = network_wants(g, owner, NULL);
@@ -456,13 +454,12 @@ void warm_boxes_describe(struct gate *g, const char *owner, const char *environm
 void warm_boxes_open(struct gate *g)
 {
     const struct config *c = g->facts->config;
-    // Under a policy of its own the server's code is looked at before it may import: nothing is
-    // imported ahead.
+    // Under a server-wide policy every import is checked first: nothing is preloaded.
     if (!c->warm_boxes || !g->sessions || code_policy_mode(c) != CODE_OPEN)
         return;
     struct warm_boxes *n = calloc(1, sizeof *n);
     if (!n) {
-        log_line(LOG_WARN, "no memory for boxes that import packages ahead");
+        log_line(LOG_WARN, "out of memory: there are no warm boxes");
         return;
     }
     n->gate = g;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// warm_boxes_kit: what nursery.c (environments, and how many boxes there are) and warm_box.c (the
-// life of one box) share.  Nobody else includes it.
+// warm_boxes_internal: what warm_boxes.c (environments, and how many boxes each has) and warm_box.c
+// (the life of one box) share.
 
 #ifndef CONSTRICTOR_ENV_WARM_BOXES_INTERNAL_H
 #define CONSTRICTOR_ENV_WARM_BOXES_INTERNAL_H
@@ -17,14 +17,16 @@
 #include "run/link.h"
 #include "run/live.h"
 
-enum { WARM_BOXES_REASON_MAX = 200, WARM_BOXES_SOON_MS = 5 }; // soon: its client has the first word
+enum {
+    WARM_BOXES_REASON_MAX = 200,
+    WARM_BOXES_SOON_MS = 5, // before the next step, so that a client's run comes first
+};
 
 enum warm_box_stage {
-    WARM_BOX_REQUESTED, // a box was asked for
+    WARM_BOX_REQUESTED, // the keeper was asked for a box
     WARM_BOX_WARMING,   // its runner imports the modules
-    WARM_BOX_MEASURING, // that is done; the keeper says what it has in memory, and keeps it as one
-                        // that is idle
-    WARM_BOX_READY,     // it waits
+    WARM_BOX_MEASURING, // imported; the keeper measures its memory and counts it as idle
+    WARM_BOX_READY,     // waits for a run or a session
 };
 
 struct warm_box {
@@ -36,7 +38,7 @@ struct warm_box {
     bool network;
     uint64_t bytes;   // of memory
     uint64_t printed; // bytes, in this stage
-    bool asked;       // the keeper, what it has in memory now
+    bool asked;       // the keeper was asked for its memory
     char *meta;       // lent to live_send()
     struct timer timer;
     TAILQ_ENTRY(warm_box) list;
@@ -45,7 +47,7 @@ struct warm_box {
 TAILQ_HEAD(warm_box_list, warm_box);
 TAILQ_HEAD(family_list, family);
 
-// The boxes of one environment, and what is known of it.
+// The boxes of one environment, and what is known about it.
 struct family {
     struct warm_boxes *all;
     char owner[65], name[ENV_NAME_MAX + 1];
@@ -53,16 +55,16 @@ struct family {
     bool network;
     struct preload preload;
     bool loaded, unsaved;
-    bool counted;   // something that is not saved, and not worth it alone
-    unsigned wants; // lately
+    bool counted;   // counts changed, which alone are not worth a write
+    unsigned wants; // recent requests for a box
     int64_t wanted_ms;
-    int64_t rest_until_ms; // 0: it is not given up
+    int64_t rest_until_ms; // given up until then; 0: not given up
     unsigned failures;
     char reason[WARM_BOXES_REASON_MAX];
     uint64_t box_bytes; // of the last one that was measured
     struct warm_box_list boxes;
     unsigned count;
-    TAILQ_ENTRY(family) list; // the one that was wanted last is the first
+    TAILQ_ENTRY(family) list; // most recently wanted first
 };
 
 struct warm_boxes {
@@ -71,22 +73,22 @@ struct warm_boxes {
     struct wire_limits limits;
     struct family_list families;
     unsigned family_count, count, making;
-    bool changed;       // an environment has, somewhere
-    int64_t waiting_ms; // since when the next box is put off; 0: it is not
+    bool changed;       // an environment has changed
+    int64_t waiting_ms; // since when the next box is delayed; 0: it is not
     struct timer tick;
     int64_t due_ms; // of the tick; 0: it is not set
 };
 
-// nursery.c
+// warm_boxes.c
 void warm_boxes_tick_in(struct warm_boxes *n, int64_t ms);
 
 // warm_box.c
 void warm_box_make(struct family *f, json_t *names); // takes `names`
 void warm_box_drop(struct warm_box *b);
 void warm_box_drop_all(struct family *f);
-// Is there something going on in it while it waits?  Then it is given up.
+// Measures a waiting box, and gives it up if it takes too much memory.
 void warm_box_look(struct warm_box *b);
-// The caller's from here on; NULL: it prints without an end, or is deaf, and is gone now.
+// Hands the box to the caller.
 struct live_box *warm_box_take(struct warm_box *b);
 
 #endif

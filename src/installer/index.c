@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// index: which index packages come from, and which hosts the box that installs may reach for
-// that.  The configuration says it, or pip in a box does, and the index's own pages say where its
-// files are.  Called by installer/installer.c in the gate; the broker has the last word
+// index: finds the package index, and the hosts that the box that installs may reach.  The
+// configuration names the index, or pip in a box does; the index's own pages name the hosts of its
+// files.  Called by installer/installer.c in the gate; the broker decides in the end
 // (net/policy.h).
 
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 enum { ROUNDS_MAX = 3 }; // that an installation learns hosts
 
-// Nobody named one: pip knows where it goes, and where the files are.
+// The configuration has no index: asks pip for its index and the host of its files.
 static const char question[] =
     "import glob, sys, sysconfig\n"
     "def ask():\n"
@@ -40,7 +40,7 @@ static void add_index_rule(json_t *allow, const char *url)
         (void)json_array_append_new(allow, json_string(rule));
 }
 
-// What a box that installs may reach: the index, and what the configuration names besides.
+// The rule set of a box that installs: the index, and the hosts that the configuration adds.
 static json_t *index_rules(const struct config *c, const char *const *urls, size_t count)
 {
     json_t *allow = json_array();
@@ -69,9 +69,9 @@ static bool has_host(const json_t *allow, const char *rule)
     return false;
 }
 
-// How many of them the configuration does not name.  SECURITY: of more than NET_LEARNED_MAX the
-// broker takes none at all (net_policy_learn), and all installations of everybody would fail until
-// the server is started again.
+// How many of them the configuration does not name.  SECURITY: the broker takes no list of more
+// than NET_LEARNED_MAX (net_policy_learn): a hostile index could make all installations of all
+// clients fail until the server restarts.
 static size_t learned_count(const struct config *c, const json_t *allow)
 {
     size_t named = (c->index_url[0] ? 1 : 0) + c->extra_index_urls.count + c->allow_urls.count +
@@ -80,19 +80,19 @@ static size_t learned_count(const struct config *c, const json_t *allow)
     return count > named ? count - named : 0;
 }
 
-// The index's own pages say where its files are.  SECURITY: what says so is a box that read them.
-// The broker takes a few names on the port of https, and of those public addresses only
-// (net_policy_learn); an operator who named hosts has said all there is.
+// Learns the hosts of an index's files.  SECURITY: the names come from a box that has read the
+// index's pages.  The broker takes only a few, on port 443, with public addresses
+// (net_policy_learn); nothing is learned when the operator has named hosts.
 bool index_learn(struct env_job *j, const json_t *answer)
 {
     const struct config *c = j->all->gate->facts->config;
-    json_t *index = json_deep_copy(j->all->index); // what runs keeps the old one
+    json_t *index = json_deep_copy(j->all->index); // running jobs keep the old one
     json_t *allow = json_object_get(index, "allow"), *item;
     char rule[NET_HOST_MAX + 8], host[NET_HOST_MAX + 1];
     size_t i, fresh = 0;
     struct err e;
-    // SECURITY: behind a proxy nobody here sees which address a name has; and where packages are
-    // built, their own code may be what answers.
+    // SECURITY: behind a proxy the broker does not see a name's address; and with source builds,
+    // code of packages could forge the answer.
     if (c->index_hosts.count || c->index_proxy[0] || c->offline || j->source_builds || !allow ||
         j->rounds++ >= ROUNDS_MAX) {
         json_decref(index);
@@ -115,8 +115,8 @@ bool index_learn(struct env_job *j, const json_t *answer)
     return fresh > 0;
 }
 
-// The names that it can reach, for a box to tell which others its index speaks of; null: it need
-// not.
+// The hosts that the box can reach, so that it can report which others the index names; null: it
+// need not report.
 json_t *index_hosts(const struct env_job *j)
 {
     json_t *list, *item, *allow = json_object_get(j->all->index, "allow");
@@ -147,7 +147,7 @@ static void on_index(struct exec *x)
         (void)err_set(&e, ERR_INSTALL, 0,
                       "the operator has to name one with --index-url, or install pip for the "
                       "interpreter",
-                      "it is not known which index packages come from");
+                      "the package index is not known");
     for (j = TAILQ_FIRST(&v->jobs); j; j = next) {
         next = TAILQ_NEXT(j, list);
         if (j->asks_index) {
@@ -166,7 +166,7 @@ int index_ask(struct env_job *j, struct err *e)
         return 1;
     if (url[0])
         return (v->index = index_rules(c, &url, 1)) ? 1 : env_no_memory(e);
-    env_job_tell(j, ENV_RESOLVING, 0, "asking which index there is");
+    env_job_tell(j, ENV_RESOLVING, 0, "looking up the package index");
     j->asks_index = true;
     if (v->asking)
         return 0;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// installer: the middle of a job: a box resolves, downloads and unpacks (python/installer.py),
-// its bundles go to the porter, and what came of it is a lock.  Runs in the gate, on its event
-// loop.
+// installer: the main part of a job: a box resolves, downloads and unpacks packages
+// (python/install/installer.py), the porter stores its bundles, and the result is a lock.  Runs in
+// the gate, on its event loop.
 //
-// SECURITY: everything that the box says is hostile.  It decides about this environment and nothing
-// else: a wheel that everybody gets is written only from boxes in which no code of a package can
-// have run.  Where source builds are allowed, wheels have the job as their scope, and nobody else
-// is ever told of them.
+// SECURITY: everything that the box says is hostile, and affects only this environment: shared
+// wheels are written only from boxes in which no code of a package can have run.  With source
+// builds, the wheels have the job as their scope, and no other environment gets them.
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -60,7 +59,7 @@ static void stop(struct env_job *j)
     for (size_t i = 0; i < j->ask_count; i++)
         if (j->asks[i].ask) {
             env_porter_forget(TAKE_PTR(j->asks[i].ask));
-            j->all->swept = false; // it may be written even so, and has no row
+            j->all->swept = false; // the porter may write it even so: a wheel without a row
         }
     j->ask_count = 0;
     fd_close(&j->fd);
@@ -93,7 +92,7 @@ static int take_stored(struct env_job *j, size_t index, const json_t *said, stru
                *sha256 =
                    json_string_value(json_object_get(json_array_get(j->lock, index), "sha256"));
     if (!id || strlen(id) != ENV_WHEEL_ID)
-        return err_set(e, ERR_INTERNAL, 0, NULL, "the porter does not name a wheel");
+        return err_set(e, ERR_INTERNAL, 0, NULL, "the porter returned no wheel");
     snprintf(w.id, sizeof w.id, "%s", id);
     snprintf(w.sha256, sizeof w.sha256, "%s", sha256);
     snprintf(w.scope, sizeof w.scope, "%s", scope_of(j));
@@ -132,7 +131,7 @@ static int bundle_of(struct env_job *j, const char *name)
     return -1;
 }
 
-// Had it, in this environment or for everybody?
+// Is the wheel there already, in this environment or shared?
 static bool has_wheel(struct env_job *j, const char *sha256, struct env_wheel *ret)
 {
     json_t *item;
@@ -166,7 +165,7 @@ static int store_one(struct env_job *j, size_t index, const json_t *package, str
     }
     if (fd < 0)
         return err_set(e, ERR_INTERNAL, 0, "try again",
-                       "the box that installs did not leave the package '%s' behind",
+                       "the installer returned no bundle for the package '%s'",
                        json_string_value(json_object_get(package, "name")));
     json_t *o = json_pack("{s:s, s:s, s:I, s:I}", "op", "store", "sha256", sha256, "bytes_max",
                           (json_int_t)c->install_bytes, "files_max", (json_int_t)c->install_files);
@@ -185,7 +184,7 @@ static int store_one(struct env_job *j, size_t index, const json_t *package, str
     return 0;
 }
 
-// What an environment that came out of a lock is asked to have.
+// The requirement for an entry of a client's lock.
 static json_t *pin_of(const json_t *entry)
 {
     return json_sprintf("%s==%s", json_string_value(json_object_get(entry, "name")),
@@ -198,7 +197,7 @@ static int make_lock(struct env_job *j, const json_t *packages, struct err *e)
     size_t i;
     if (!json_is_array(packages) || json_array_size(packages) > PACKAGES_MAX)
         return err_set(e, ERR_INTERNAL, 0, "try again",
-                       "the box that installs names no packages, or too many");
+                       "the installer returned no packages, or too many");
     if (!(j->lock = json_array()))
         return env_no_memory(e);
     json_array_foreach ((json_t *)packages, i, package) {
@@ -237,7 +236,7 @@ static int store_all(struct env_job *j, const json_t *packages, struct err *e)
     return 0;
 }
 
-// ---- what the box says --------------------------------------------------------------------------
+// ---- answers of the box -------------------------------------------------------------------------
 
 static json_t *bounded_text(const json_t *o, const char *name, size_t most)
 {
@@ -261,7 +260,8 @@ static void refused(struct env_job *j, const json_t *answer)
     const char *code = json_string_value(json_object_get(answer, "code")),
                *message = json_string_value(json_object_get(answer, "message"));
     struct err e;
-    (void)err_set(&e, ERR_INSTALL, 0, NULL, "%.700s", message ? message : "it did not say why");
+    (void)err_set(&e, ERR_INSTALL, 0, NULL, "%.700s",
+                  message ? message : "the installer gave no reason");
     text_sanitize(e.message);
     if (!j->cancelled)
         j->error = json_pack("{s:s, s:s, s:o, s:o, s:o}", "code",
@@ -283,10 +283,10 @@ static void broke(struct env_job *j, const struct exec *x)
          "the index may be slow: try again, or ask for less; the operator sets --install-timeout"},
         {VERDICT_TIMEOUT_CPU, "timeout", "the installation took too much processor time",
          "ask for less; the operator sets --install-timeout"},
-        {VERDICT_OUT_OF_MEMORY, "too_large", "the packages do not fit the memory for installing",
+        {VERDICT_OUT_OF_MEMORY, "too_large", "the packages need more memory than an install has",
          "ask for less at once; the index may answer with too much; the operator sets "
          "--install-memory"},
-        {VERDICT_DISK_FULL, "disk_full", "the packages do not fit the room for installing",
+        {VERDICT_DISK_FULL, "disk_full", "the packages need more space than an install has",
          "ask for less at once; the operator sets --install-memory and --install-bytes"},
         {VERDICT_CANCELLED, "cancelled", "the installation was cancelled", ""},
     };
@@ -303,7 +303,7 @@ static void broke(struct env_job *j, const struct exec *x)
             return;
         }
     (void)err_set(&e, ERR_INSTALL, 0, x->result.hint[0] ? x->result.hint : "try again",
-                  "the box that installs ended without an answer (%s)",
+                  "the installer ended without an answer (%s)",
                   result_verdict_name(x->result.verdict));
     env_job_fail(j, "internal", &e);
 }
@@ -322,7 +322,7 @@ static void on_installed(struct exec *x)
     j->answer = json_incref(answer);
     exec_free(x);
     if (!json_is_true(json_object_get(j->answer, "ok"))) {
-        if (index_learn(j, j->answer)) { // now it can reach what it could not
+        if (index_learn(j, j->answer)) { // it can reach more hosts now: try again
             json_decref(TAKE_PTR(j->answer));
             run_installer(j);
         } else {
@@ -333,7 +333,7 @@ static void on_installed(struct exec *x)
     json_t *warnings = json_object_get(j->answer, "warnings");
     if (json_is_array(warnings) && json_array_size(warnings) <= 50)
         j->warnings = json_incref(warnings);
-    env_job_tell(j, ENV_STORING, 0.9, "keeping the packages");
+    env_job_tell(j, ENV_STORING, 0.9, "storing the packages");
     const json_t *packages = json_object_get(j->answer, "packages");
     if (make_lock(j, packages, &e) < 0 || store_all(j, packages, &e) < 0) {
         env_job_fail(j, NULL, &e);
@@ -343,8 +343,8 @@ static void on_installed(struct exec *x)
         env_job_finish(j);
 }
 
-// SECURITY: a bundle is copied into a file of the gate's own.  The porter must not wait for a lock
-// of a file in a box, and what it has checked must not change.
+// SECURITY: a bundle is copied into a file of the gate's own: code in the box could lock its file,
+// to block the porter, or change it after the porter's check.
 static int begin_bundle(struct exec *x, const struct scratch_file *file, struct err *e)
 {
     struct env_job *j = x->request.argument;
@@ -365,7 +365,7 @@ static int add_to_bundle(struct exec *x, const void *data, size_t length, uint64
     return r < 0 ? tempfile_failed(-r, e) : 0;
 }
 
-// One that did not come is missing, and the job says why.
+// A bundle that could not be read is missing; bundle_error says why.
 static void end_bundle(struct exec *x, uint64_t size, const struct err *error)
 {
     struct env_job *j = x->request.argument;
@@ -403,7 +403,7 @@ static void on_line(struct env_job *j, const char *line, size_t length)
     for (size_t i = 0; state && i < ARRAY_LEN(steps); i++)
         if (strcmp(state, steps[i].name) == 0) {
             char shown[256];
-            bool says = text && text[0]; // else it is progress, and no line of the log
+            bool says = text && text[0]; // else only progress, no line for the log
             snprintf(shown, sizeof shown, "%s: %.200s", state, says ? text : "");
             env_job_tell(j, steps[i].state, steps[i].from + part * (steps[i].to - steps[i].from),
                          says ? shown : NULL);
@@ -428,7 +428,7 @@ static int on_output(struct exec *x, enum run_stream stream, struct evbuffer *da
     return 0;
 }
 
-// ---- what it is told ----------------------------------------------------------------------------
+// ---- the request to the box ---------------------------------------------------------------------
 
 static json_t *list_json(const struct text_list *l)
 {
@@ -459,7 +459,7 @@ static json_t *current_of(const json_t *lock)
     return list;
 }
 
-// The operator's, which hold for everybody, and those of the call.
+// The operator's constraints, which apply to all clients, and those of the call.
 static json_t *constraints_of(const struct config *c, json_t *asked)
 {
     json_t *list = list_json(&c->constraints);
@@ -468,7 +468,7 @@ static json_t *constraints_of(const struct config *c, json_t *asked)
     return list;
 }
 
-// As a box is told it: one with a login is asked in plain HTTP, of which the broker makes TLS.
+// The address for the box.  One with a login becomes plain HTTP: the broker adds login and TLS.
 static json_t *address_of(const char *url)
 {
     char plain[CONFIG_TEXT_MAX];
@@ -483,7 +483,7 @@ static json_t *addresses_of(const struct text_list *l)
     return list;
 }
 
-// Of these addresses, those that are safe for all that.
+// The hosts of addresses with a login: plain HTTP to them is safe.
 static json_t *guarded_of(const struct config *c)
 {
     json_t *list = json_array();
@@ -599,7 +599,7 @@ static void close_envs(struct envs *v)
 
 static void cancel(struct env_job *j)
 {
-    exec_cancel(j->exec); // its end follows
+    exec_cancel(j->exec); // on_installed() follows
 }
 
 const struct env_installer env_installer = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// installer: resolves, downloads and unpacks packages, in a box.  It needs the room exec, which
-// itself needs environments; so environments get it as a table of functions.
+// installer: resolves, downloads and unpacks packages in a box.  It uses the room exec, which uses
+// env; so env gets it as a table of functions.
 
 #ifndef CONSTRICTOR_INSTALL_INSTALLER_H
 #define CONSTRICTOR_INSTALL_INSTALLER_H

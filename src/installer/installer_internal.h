@@ -12,7 +12,7 @@
 // index.c.  1: the index is known, 0: installer_go_on() follows, negative: `e`.
 int index_ask(struct env_job *j, struct err *e);
 json_t *index_hosts(const struct env_job *j); // new
-// Does the failure name hosts that the box may reach from now on?
+// True: the failed box named hosts that it may reach from now on.
 bool index_learn(struct env_job *j, const json_t *answer);
 
 // installer.c: the index is known, or `e` says why it is not.

@@ -217,7 +217,7 @@ def test_a_new_environment_of_an_old_name_knows_nothing(server):
 # ---- Hostile packages -------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("module, words", [
-    ("kit_hang", "too long"), ("kit_bomb", "memory"), ("kit_flood", "print"), ("kit_exit", "left"),
+    ("kit_hang", "too long"), ("kit_bomb", "memory"), ("kit_flood", "print"), ("kit_exit", "exited"),
     ("kit_raise", "not today"), ("kit_deaf", "close"),
 ])
 def test_what_goes_wrong_is_given_up(server, module, words):
