@@ -212,8 +212,7 @@ static void install_package(struct mcp_call *c, json_t *arguments)
         container_refuse(c, &e);
         return;
     }
-    struct env_job_plan request = {
-        .change = ENV_INSTALL, .name = id, .requirements = requirements};
+    struct env_job_plan request = {.change = ENV_INSTALL, .name = id, .requirements = requirements};
     json_t *held = json_incref(arguments); // `id` is in it
     tool_env_install(c, arguments, &request, INSTALL_MS, present_install);
     json_decref(held);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // code_policy: what code may import and call: the configuration and the call decide together.  The
-// runner applies it (python/policy.py, policed.py).  SECURITY: all of that is advice on top of the
-// wall around a box, never the wall itself; but two tiers have a meaning that the kernel enforces:
-// without "network" no packet leaves, by net_is_on() and code_policy_has_network(); without
-// "filesystem" scratch is read-only, by code_policy_freezes().
+// runner applies it (python/check/policy.py, policed.py).  SECURITY: all of that is advice on top
+// of the wall around a box, never the wall itself; but two tiers have a meaning that the kernel
+// enforces: without "network" no packet leaves, by net_is_on() and code_policy_has_network();
+// without "filesystem" scratch is read-only, by code_policy_freezes().
 //
 // A call can narrow the configured policy, never widen it.  No side effects; called in the gate
 // (exec.c, check.c), by net/policy.c and by the command line.

@@ -131,9 +131,9 @@ static int path_add(struct interp *in, const char *path, struct err *e)
             in->executable, path);
     // Of /tmp and /mnt a box has its own, in which the interpreter's folder is shown; not among its
     // user's files.
-    static const char *const covered[] = {"/mnt/data",    "/mnt/tmp",    "/mnt/shm",
-                                          "/dev",         "/proc",       "/opt/constrictor",
-                                          "/opt/covered", "/opt/wheel-files", "/opt/wheels"};
+    static const char *const covered[] = {
+        "/mnt/data",        "/mnt/tmp",     "/mnt/shm",         "/dev",       "/proc",
+        "/opt/constrictor", "/opt/covered", "/opt/wheel-files", "/opt/wheels"};
     for (size_t i = 0; i < ARRAY_LEN(covered); i++)
         if (beneath(path, covered[i])) {
             int r = err_set(e, ERR_INTERPRETER, 0, "", "interpreter '%s' needs the folder '%s'",

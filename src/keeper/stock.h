@@ -52,7 +52,7 @@ struct box_terms {
     uint64_t cpu_ms;
     bool keep;         // for a session: outlives the gate, is interrupted before it is killed
     uint32_t grace_ms; // from the one to the other
-    bool wheel_files;       // it sees --find-links
+    bool wheel_files;  // it sees --find-links
 };
 
 struct box {

@@ -145,8 +145,7 @@ static void on_waited(evutil_socket_t fd, short what, void *argument)
         rest_fail_err(c, &e);
 }
 
-void rest_start_job(struct rest_call *c, struct env_job_plan *order, bool stream,
-                    uint64_t wait_ms)
+void rest_start_job(struct rest_call *c, struct env_job_plan *order, bool stream, uint64_t wait_ms)
 {
     struct err e;
     struct rest_job *j = job_new(c);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of the URIs of resources.  run:// (mcp/tools/kept): what is taken is exactly what
-// would be written. sandbox:// (mcp/tools/file_resources): what is taken is a path below scratch, and what
-// is written for it leads to it again.  Built and run by `make fuzz`.
+// Fuzz target of the URIs of resources.  run:// (mcp/tools/outputs): what is taken is exactly what
+// would be written. sandbox:// (mcp/tools/file_resources): what is taken is a path below scratch,
+// and what is written for it leads to it again.  Built and run by `make fuzz`.
 
 #undef NDEBUG
 #include <assert.h>

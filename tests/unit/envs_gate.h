@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "installer/installer.h"
 #include "broker/broker.h"
 #include "env/env_jobs.h"
+#include "installer/installer.h"
 #include "net/policy.h"
 #include "porter/porter.h"
 #include "run/network.h"
@@ -137,13 +137,13 @@ static struct env_job *order(enum env_change change, const char *name, const cha
 {
     json_t *text = json_string(what);
     struct env_job_plan o = {.change = change,
-                                .owner = "me",
-                                .name = name,
-                                .create = true,
-                                .requirements = text,
-                                .on_progress = on_progress,
-                                .on_done = on_ended,
-                                .argument = &ended};
+                             .owner = "me",
+                             .name = name,
+                             .create = true,
+                             .requirements = text,
+                             .on_progress = on_progress,
+                             .on_done = on_ended,
+                             .argument = &ended};
     struct env_job *j = envs_change(&gate, &o, &e);
     json_decref(text);
     turn();
@@ -205,7 +205,7 @@ static void add_wheel(const char *sha256, const char *id)
 }
 
 #define PACKAGE(name, version, wheel)                                                              \
-    "{\"name\":\"" name "\",\"version\":\"" version "\",\"sha256\":\"" wheel                        \
+    "{\"name\":\"" name "\",\"version\":\"" version "\",\"sha256\":\"" wheel                       \
     "\",\"filename\":\"x.whl\",\"size\":10,\"bundle\":null}"
 #define OK(packages) "{\"ok\":true,\"packages\":[" packages "],\"warnings\":[]}"
 

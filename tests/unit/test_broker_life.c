@@ -40,7 +40,8 @@ static void test_before_a_grant_nothing_is_allowed(void **state)
     link_gate();
     assert_int_equal(box_lookup(LOCAL, address), QUERY_NO_NAME);
     expect_event("resolve", "not_allowed", LOCAL);
-    send_gate("{\"op\": \"grant\", \"box\": 77, \"key\": \"k\", \"run\": \"r\", \"rule_sets\": [7]}");
+    send_gate(
+        "{\"op\": \"grant\", \"box\": 77, \"key\": \"k\", \"run\": \"r\", \"rule_sets\": [7]}");
     assert_int_equal(box_lookup(LOCAL, address), QUERY_NO_NAME);
     // The rules are read again meanwhile: nothing of the old ones is used.
     union wire_message m = {.files = {.present = 1U << (WIRE_FILES_MAX - 1)}};
@@ -62,7 +63,8 @@ static void test_before_a_grant_nothing_is_allowed(void **state)
 static void *grant_late(void *argument)
 {
     usleep(300 * 1000);
-    send_gate("{\"op\": \"grant\", \"box\": 77, \"key\": \"k\", \"run\": \"r\", \"rule_sets\": []}");
+    send_gate(
+        "{\"op\": \"grant\", \"box\": 77, \"key\": \"k\", \"run\": \"r\", \"rule_sets\": []}");
     return argument;
 }
 

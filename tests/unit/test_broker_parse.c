@@ -9,9 +9,9 @@
 
 #include "broker/box_question.h"
 #include "broker/box_question_parse.h"
-#include "broker/tls_hello.h"
 #include "broker/query.h"
 #include "broker/request.h"
+#include "broker/tls_hello.h"
 #include "client_hello.h"
 
 // ---- hello --------------------------------------------------------------------------------------

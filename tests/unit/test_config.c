@@ -232,21 +232,17 @@ static void unknown_flags_name_the_nearest(void **state)
                  "unknown option '--memroy'");
     assert_non_null(strstr(error.hint, "did you mean --memory?"));
     assert_true(config.json); // it says how to report the mistake
-    expect_error(load(CONFIG_RUN, "--quick", NONE), ERR_UNKNOWN_OPTION,
-                 "unknown option '--quick'");
+    expect_error(load(CONFIG_RUN, "--quick", NONE), ERR_UNKNOWN_OPTION, "unknown option '--quick'");
     assert_non_null(strstr(error.hint, "is an option of other commands"));
     expect_error(load(CONFIG_RUN, "--zzzzzz=1", NONE), ERR_UNKNOWN_OPTION,
                  "unknown option '--zzzzzz'");
     assert_null(strstr(error.hint, "did you mean"));
     expect_error(load(CONFIG_RUN, "-x", NONE), ERR_UNKNOWN_OPTION, "unknown option '-x'");
-    expect_error(load(CONFIG_RUN, "-hx", NONE), ERR_UNKNOWN_OPTION,
-                 "unknown option '-hx'");
-    expect_error(load(CONFIG_RUN, "--=5", NONE), ERR_UNKNOWN_OPTION,
-                 "unknown option '--'");
+    expect_error(load(CONFIG_RUN, "-hx", NONE), ERR_UNKNOWN_OPTION, "unknown option '-hx'");
+    expect_error(load(CONFIG_RUN, "--=5", NONE), ERR_UNKNOWN_OPTION, "unknown option '--'");
     expect_error(load(CONFIG_RUN, "--python2", NONE), ERR_UNKNOWN_OPTION,
                  "unknown option '--python2'");
-    expect_error(load(CONFIG_DOCTOR, "-c", "1", NONE), ERR_UNKNOWN_OPTION,
-                 "unknown option '-c'");
+    expect_error(load(CONFIG_DOCTOR, "-c", "1", NONE), ERR_UNKNOWN_OPTION, "unknown option '-c'");
 }
 
 static void flags_without_their_value(void **state)

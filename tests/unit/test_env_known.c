@@ -99,13 +99,13 @@ static void an_upgrade_asks_and_is_kept(void **state)
     install("one", "lab-a", OK(PACKAGE("lab-a", "1.0", W1)));
     json_t *text = json_string("lab-a");
     struct env_job_plan o = {.change = ENV_INSTALL,
-                                .owner = "me",
-                                .name = "two",
-                                .create = true,
-                                .upgrade = true,
-                                .requirements = text,
-                                .on_done = on_ended,
-                                .argument = &ended};
+                             .owner = "me",
+                             .name = "two",
+                             .create = true,
+                             .upgrade = true,
+                             .requirements = text,
+                             .on_done = on_ended,
+                             .argument = &ended};
     forget_ended();
     assert_non_null(envs_change(&gate, &o, &e));
     json_decref(text);
@@ -196,13 +196,13 @@ static void builds_name_no_hosts(void **state)
     (void)state;
     json_t *text = json_string("lab-a");
     struct env_job_plan o = {.change = ENV_INSTALL,
-                                .owner = "me",
-                                .name = "one",
-                                .create = true,
-                                .source_builds = true,
-                                .requirements = text,
-                                .on_done = on_ended,
-                                .argument = &ended};
+                             .owner = "me",
+                             .name = "one",
+                             .create = true,
+                             .source_builds = true,
+                             .requirements = text,
+                             .on_done = on_ended,
+                             .argument = &ended};
     union wire_message m;
     config.source_builds = true;
     forget_ended();

@@ -373,12 +373,12 @@ static void on_exported(uint64_t bytes, const struct err *error, void *argument)
 static struct env_job *order_import(const char *name, int fd)
 {
     struct env_job_plan o = {.change = ENV_IMPORT,
-                                .owner = "me",
-                                .name = name,
-                                .create = true,
-                                .fd = fd,
-                                .on_done = on_ended,
-                                .argument = &ended};
+                             .owner = "me",
+                             .name = name,
+                             .create = true,
+                             .fd = fd,
+                             .on_done = on_ended,
+                             .argument = &ended};
     forget_ended();
     struct env_job *j = envs_change(&gate, &o, &e);
     turn();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/tools/file_resources: URIs of files, as we write them and as others do; and what a
-// server without a gate says about files.
+// Unit tests of mcp/tools/file_resources: URIs of files, as we write them and as others do; and
+// what a server without a gate says about files.
 
 #include "mcp_client.h"
 

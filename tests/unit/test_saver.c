@@ -87,7 +87,7 @@ static struct saver_answer save_text(const struct place *p, const char *path, co
 
 // A file of `size` bytes that begins with a text; the rest is 0.
 static struct saver_answer save_file(const struct place *p, const char *path, const char *text,
-                                         uint64_t size)
+                                     uint64_t size)
 {
     struct saver_answer a;
     saver_begin(p->saver.sock, path, size);

@@ -360,7 +360,7 @@ static void landlock_leaves_the_files_of_the_plan(void **state)
 {
     (void)state;
     needs_landlock();
-    strcpy(folder_path, "/tmp/test_seal.XXXXXX");
+    snprintf(folder_path, sizeof folder_path, "/tmp/test_seal.XXXXXX");
     assert_non_null(mkdtemp(folder_path));
     assert_int_equal(chmod(folder_path, 0777), 0);
     in_child(has_one_folder);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of mcp/protocol/subscriptions: subscriptions of both eras, with the resources and tools of
-// the conformance fixtures.
+// Unit tests of mcp/protocol/subscriptions: subscriptions of both eras, with the resources and
+// tools of the conformance fixtures.
 
 #include "mcp_client.h"
 
