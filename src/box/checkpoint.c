@@ -91,7 +91,7 @@ uint32_t checkpoint_process_limit(void)
 // thread's id, which the kernel is asked to do.
 static long copy_process(void)
 {
-    long tid = (long)init_tid_place();
+    long tid = (long)init_tid_pointer();
     long flags = CLONE_PARENT | SIGCHLD | (tid ? CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID : 0);
     (void)madvise(area, sizeof *area, MADV_DOFORK);
 #if defined(__x86_64__)

@@ -77,7 +77,7 @@ static bool is_large(const struct span *s)
     return false;
 }
 
-// A copy elsewhere takes the place of the original in one call; what runs meanwhile is not in
+// A copy at another address replaces the original in one call; what runs meanwhile is not in
 // there, and would find the same bytes.
 static void enlarge(const struct span *text)
 {

@@ -309,10 +309,10 @@ static bool nothing_nests(void)
 // SECURITY: verify that scratch is read-only before any user code exists.
 static bool is_frozen(void)
 {
-    static const char *const places[] = {"/mnt/data/x", "/mnt/tmp/x", "/mnt/x", "/tmp/x",
-                                         "/dev/shm/x"};
-    for (size_t i = 0; i < ARRAY_LEN(places); i++)
-        if (mkdir(places[i], 0700) == 0 || errno != EROFS)
+    static const char *const paths[] = {"/mnt/data/x", "/mnt/tmp/x", "/mnt/x", "/tmp/x",
+                                        "/dev/shm/x"};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+        if (mkdir(paths[i], 0700) == 0 || errno != EROFS)
             return false;
     return true;
 }

@@ -303,9 +303,9 @@ static long open_regular(long at, const char *path, uint64_t flags, uint64_t ino
 {
     // First without opening it: a fifo that is opened lets a writer go on, a device may do
     // anything.
-    long place = open_beneath(at, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    long n = place < 0 ? place : look(place, "", AT_EMPTY_PATH, ret);
-    close_fd(place);
+    long node = open_beneath(at, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    long n = node < 0 ? node : look(node, "", AT_EMPTY_PATH, ret);
+    close_fd(node);
     if (n == 0)
         n = is_regular(ret);
     if (n < 0)

@@ -473,11 +473,11 @@ static void straighten(struct filter *f)
 static void leave_out_unreached(struct filter *f)
 {
     bool reached[FILTER_MAX] = {true};
-    uint16_t place[FILTER_MAX]; // its new one
+    uint16_t position[FILTER_MAX]; // its new one
     size_t n = 0;
     for (size_t i = 0; i < f->count; i++) {
         const struct sock_filter *c = &f->code[i];
-        place[i] = (uint16_t)n;
+        position[i] = (uint16_t)n;
         if (!reached[i])
             continue;
         n++;
@@ -493,12 +493,12 @@ static void leave_out_unreached(struct filter *f)
         if (!reached[i])
             continue;
         if (is_always(&c)) {
-            c.k = (uint32_t)(place[i + 1 + c.k] - place[i] - 1);
+            c.k = (uint32_t)(position[i + 1 + c.k] - position[i] - 1);
         } else if (is_jump(&c)) {
-            c.jt = (uint8_t)(place[i + 1 + c.jt] - place[i] - 1);
-            c.jf = (uint8_t)(place[i + 1 + c.jf] - place[i] - 1);
+            c.jt = (uint8_t)(position[i + 1 + c.jt] - position[i] - 1);
+            c.jf = (uint8_t)(position[i + 1 + c.jf] - position[i] - 1);
         }
-        f->code[place[i]] = c;
+        f->code[position[i]] = c;
     }
     f->count = n;
 }

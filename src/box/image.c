@@ -154,13 +154,13 @@ static void backing_close(struct backing *b)
 // opened for reading, so no process can write to the file through a mapping.
 static int open_large(struct backing *ret)
 {
-    static const char place[] = "/mnt", name[] = "/mnt/image";
-    if (mount("image", place, "tmpfs", MS_NOSUID | MS_NODEV, "huge=always,mode=700") < 0)
+    static const char mount_point[] = "/mnt", name[] = "/mnt/image";
+    if (mount("image", mount_point, "tmpfs", MS_NOSUID | MS_NODEV, "huge=always,mode=700") < 0)
         return -errno;
     struct backing b = {.write = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
     b.map = open(name, O_RDONLY | O_CLOEXEC);
     bool good = b.write >= 0 && b.map >= 0 && unlink(name) == 0;
-    if (umount2(place, MNT_DETACH) < 0 || !good) {
+    if (umount2(mount_point, MNT_DETACH) < 0 || !good) {
         backing_close(&b);
         return -EIO;
     }
@@ -219,7 +219,7 @@ static int move_piece(const struct backing *b, const struct image_area *p, off_t
 // mapping.
 // SECURITY: so all of it can be written to and executed.  That is a box's own affair: its code may
 // map what it likes, and what it does to these pages is in copies of its own.  A policy may forbid
-// it to everybody.
+// it to every process.
 static bool may_be_whole(const struct backing *b)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -419,7 +419,7 @@ bool init_is_asked(void)
     return atomic_load(&mailbox->request) == FULL;
 }
 
-void *init_tid_place(void)
+void *init_tid_pointer(void)
 {
     return tid_address;
 }

@@ -83,7 +83,7 @@ struct init_mailbox {
 // put into `request` (FRAME_RUN_MAX bytes) and stay there until they are answered, and frames go
 // out by way of `result` (FRAME_RESULT_MAX bytes).  -EBUSY: the next run is there already.
 int init_share(struct init_mailbox *to, char *request, char *result);
-bool init_is_asked(void);   // a run has no answer yet; of a shared mailbox only
-void *init_tid_place(void); // what init_tid_address() found
+bool init_is_asked(void);     // a run has no answer yet; of a shared mailbox only
+void *init_tid_pointer(void); // what init_tid_address() found
 
 #endif

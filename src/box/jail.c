@@ -262,7 +262,7 @@ static void attach_at(const struct part *p, const char *at)
 }
 
 // Where it belongs, without links: /tmp is one to a folder of /mnt.  NULL: boxes do not cover it.
-static const char *covered_place(const char *path, char *buf, size_t cap)
+static const char *covered_path(const char *path, char *buf, size_t cap)
 {
     const bool tmp = strncmp(path, "/tmp/", 5) == 0;
     if (!tmp && strncmp(path, "/mnt/", 5) != 0)
@@ -274,27 +274,27 @@ static const char *covered_place(const char *path, char *buf, size_t cap)
 static void attach(const struct part *p)
 {
     static unsigned covered;
-    char place[PATH_MAX + 8], name[64];
-    if (!covered_place(p->path, place, sizeof place)) {
+    char target[PATH_MAX + 8], name[64];
+    if (!covered_path(p->path, target, sizeof target)) {
         attach_at(p, p->path + 1); // relative to the new root
         return;
     }
     snprintf(name, sizeof name, "%s/%u", JAIL_COVERED + 1, covered);
     attach_at(p, name);
     snprintf(name, sizeof name, "%s/%u.at", JAIL_COVERED + 1, covered++);
-    if (symlink(place, name) < 0)
+    if (symlink(target, name) < 0)
         die(JAIL_ROOT, p->path);
 }
 
 // The zygote's own sight of them.
 static void show_covered(void)
 {
-    char place[PATH_MAX + 8], name[64];
+    char target[PATH_MAX + 8], name[64];
     for (size_t i = 0, n = 0; i < part_count; i++) {
-        if (!covered_place(parts[i].path, place, sizeof place))
+        if (!covered_path(parts[i].path, target, sizeof target))
             continue;
         snprintf(name, sizeof name, "%s/%zu", JAIL_COVERED, n++);
-        if (make_parents(place + 1) < 0 || symlink(name, place + 1) < 0)
+        if (make_parents(target + 1) < 0 || symlink(name, target + 1) < 0)
             die(JAIL_ROOT, parts[i].path);
     }
 }

@@ -55,7 +55,7 @@ static int enable_controllers(int dir)
 }
 
 // Makes our group below `parent` with the controllers on for the groups in it.  Takes `parent`.
-static int take_place(struct cgroup_root *root, int parent)
+static int make_group(struct cgroup_root *root, int parent)
 {
     _cleanup_close_ int up = parent;
     for (size_t i = 0; i < ARRAY_LEN(needed); i++)
@@ -115,17 +115,17 @@ static int cgroup2_open(struct cgroup_root *root, struct err *e)
         return err_set(e, ERR_LAYER_MISSING, errno, fix, "open '%s'", path);
     cgroup_sweep(own);
 
-    r = take_place(root, dup(own));
+    r = make_group(root, dup(own));
     if (r < 0) {
         _cleanup_close_ int above = openat(own, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (above >= 0 && faccessat(above, "cgroup.procs", W_OK, AT_EACCESS) == 0) {
             cgroup_sweep(above);
-            r = take_place(root, TAKE_FD(above));
+            r = make_group(root, TAKE_FD(above));
         }
     }
     if (r == -EBUSY && move_to_leaf(own) == 0) {
         root->left = dup(own); // to go back at the end: else no server could start here again
-        r = take_place(root, dup(own));
+        r = make_group(root, dup(own));
     }
     if (r == -ENOENT)
         return err_set(e, ERR_LAYER_MISSING, 0, fix,

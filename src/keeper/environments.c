@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// environments: see environments.h.  Runs in the keeper at its start, as root or as whoever started
-// the program, before any client or box exists.
+// environments: see environments.h.  Runs in the keeper at its start, as root or as the user that
+// starts it, before any client or box exists.
 //
 // SECURITY: as root this makes files belong to another uid, in a folder that earlier porters wrote
 // to.  So everything below the state folder goes through descriptors, and nothing follows a link.

@@ -406,8 +406,8 @@ static void cache_store(const char *file, const char *answer)
 }
 
 // Could a user who is not root have put something else there?  Every folder on the way to it
-// counts: who may write to one may put another in the place of the next, unless that is root's and
-// the folder sticky, as /tmp.
+// counts: a user who may write to one may replace the next, unless that is root's and the folder
+// sticky, as /tmp.
 static bool is_roots(const char *path)
 {
     char part[PATH_MAX];
@@ -428,7 +428,7 @@ static bool is_roots(const char *path)
 
 // The file beside an interpreter that says where its library is, in its folder or above; `path` has
 // a slash.
-static bool home_is_roots(const char *path)
+static bool venv_is_roots(const char *path)
 {
     char file[PATH_MAX + 16], text[4096], real[PATH_MAX];
     for (int up = 0; up < 2; up++) {
@@ -475,7 +475,7 @@ static int check_owner(const char *path, struct err *e)
         return err_set(e, ERR_INTERPRETER, ENAMETOOLONG, fix, "interpreter '%s'", path);
     else
         snprintf(given + strlen(given), sizeof given - strlen(given), "/%s", path);
-    if (!is_roots(given) || !is_roots(real) || !home_is_roots(given) || !home_is_roots(real))
+    if (!is_roots(given) || !is_roots(real) || !venv_is_roots(given) || !venv_is_roots(real))
         return err_set(e, ERR_INTERPRETER, 0,
                        "start constrictor as the user who owns it, or use an interpreter of root's",
                        "interpreter '%s' can be changed by a user who is not root", path);

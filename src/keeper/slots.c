@@ -75,25 +75,25 @@ static int64_t lock_bytes(int fd, uint64_t first)
     return pwrite(fd, &pid, sizeof pid, note_at(first)) == sizeof pid ? 0 : -EIO;
 }
 
-static int no_range(int fd, uint32_t uid_base, int64_t held, struct err *e)
+static int no_range(int fd, uint32_t uid_base, int64_t used, struct err *e)
 {
     pid_t pid = 0;
-    char who[96] = "";
-    if (held > 0) {
-        (void)!pread(fd, &pid, sizeof pid, note_at((uint64_t)held));
-        snprintf(who, sizeof who, "; process %d uses those from %lld on", pid, (long long)held);
+    char user[96] = "";
+    if (used > 0) {
+        (void)!pread(fd, &pid, sizeof pid, note_at((uint64_t)used));
+        snprintf(user, sizeof user, "; process %d uses those from %lld on", pid, (long long)used);
     }
     return err_set(
         e, ERR_LAYER_MISSING, 0,
-        held > 0 ? "choose another --uid-base, or end that server"
+        used > 0 ? "choose another --uid-base, or end that server"
                  : "start it as an ordinary user, whose boxes need one uid; or map more ids into "
                    "this container and name them with --uid-base",
-        "layer 'uid': no free range of %d host uids from %u on%s", SLOTS, uid_base, who);
+        "layer 'uid': no free range of %d host uids from %u on%s", SLOTS, uid_base, user);
 }
 
 static int lock_range(struct slots *s, uint32_t uid_base, struct err *e)
 {
-    int64_t held = 0;
+    int64_t used = 0;
     _cleanup_close_ int fd = -1;
     for (uint64_t i = 0; i < RANGES; i++) {
         uint64_t first = uid_base + i * SLOTS;
@@ -103,17 +103,17 @@ static int lock_range(struct slots *s, uint32_t uid_base, struct err *e)
         // Not before: a process without ids may not be the root of this folder either.
         if (fd < 0 && (fd = open_lock(e)) < 0)
             return fd;
-        held = lock_bytes(fd, first);
-        if (held < 0)
-            return err_set(e, ERR_SYSTEM, (int)-held, NULL, "lock a range of uids");
-        if (held == 0) {
+        used = lock_bytes(fd, first);
+        if (used < 0)
+            return err_set(e, ERR_SYSTEM, (int)-used, NULL, "lock a range of uids");
+        if (used == 0) {
             s->lock_fd = TAKE_FD(fd);
             s->uid_first = s->gid_first = first;
             s->uid_count = SLOTS;
             return 0;
         }
     }
-    return no_range(fd, uid_base, held, e);
+    return no_range(fd, uid_base, used, e);
 }
 
 int slots_open(struct slots *s, uint32_t uid_base, struct err *e)

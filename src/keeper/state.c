@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// state: see state.h.  Runs in the keeper at its start, as root or as whoever started the program,
+// state: see state.h.  Runs in the keeper at its start, as root or as the user that starts it,
 // before any client or box exists.
 //
 // SECURITY: as root this makes files belong to another uid, in a folder that earlier gates wrote
@@ -130,8 +130,8 @@ static int take_lock(int parent, unsigned number, struct err *e)
 
 // SECURITY: an earlier gate, when it was taken over, may have left in its folder a link to a file
 // of ours, or a second name of one; a chown through it would give that file away.  So only ordinary
-// files with one name change hands, through a descriptor that was looked at.  Whoever could have
-// put something else there between the look and the chown is gone: we have the lock.
+// files with one name change owner, through a descriptor that was looked at.  No gate that could
+// put another file there between the look and the chown is alive: the keeper has the lock.
 static void give_file(int folder, const char *name, uid_t uid)
 {
     struct stat st;
@@ -272,9 +272,8 @@ static void tidy_folder(struct tidy *t, int parent, unsigned number, const struc
         (void)unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-// When ten servers ran yesterday and one runs today, nobody comes back to nine folders; so whoever
-// starts removes there what has expired.  A few folders at a time: a start is no time for long
-// work.
+// When ten servers ran yesterday and one runs today, nine folders have no server.  So each start
+// removes expired files there, of a few folders only, to be quick.
 static void tidy_others(int parent, unsigned own, const struct slots *slots)
 {
     struct tidy t = {.files = STATE_TIDY_FILES, .now = time(NULL)};
