@@ -61,7 +61,7 @@ static void on_done(struct env_job *j, const json_t *status, void *argument)
     finish(w);
 }
 
-static int order(struct work *w, enum env_change change)
+static int start_job(struct work *w, enum env_change change)
 {
     const struct env_command *ask = w->ask;
     const struct config *c = ask->config;
@@ -159,7 +159,7 @@ static int create(struct work *w)
         (preload && warm_boxes_declare(g, owner, name, preload, &w->error) < 0))
         return -1;
     if (json_array_size(w->ask->packages))
-        return order(w, ENV_INSTALL);
+        return start_job(w, ENV_INSTALL);
     return take(w, envs_describe(g, owner, name, &w->error));
 }
 
@@ -175,11 +175,11 @@ static int begin(struct work *w)
                                         (json_int_t)json_array_size(list))
                             : NULL);
     case VERB_CREATE: return create(w);
-    case VERB_INSTALL: return order(w, ENV_INSTALL);
-    case VERB_UNINSTALL: return order(w, ENV_UNINSTALL);
-    case VERB_RESET: return order(w, ENV_RESET);
+    case VERB_INSTALL: return start_job(w, ENV_INSTALL);
+    case VERB_UNINSTALL: return start_job(w, ENV_UNINSTALL);
+    case VERB_RESET: return start_job(w, ENV_RESET);
     case VERB_PACKAGES: return ask_packages(w);
-    case VERB_IMPORT: return order(w, ENV_IMPORT);
+    case VERB_IMPORT: return start_job(w, ENV_IMPORT);
     case VERB_EXPORT:
         return envs_export(g, owner, ask->name, g->facts->keep[0], on_exported, w, &w->error) ? 0
                                                                                               : -1;

@@ -273,13 +273,13 @@ static bool is_expected(const char *expected, const char *word)
     return false;
 }
 
-// The first outcome that breaks the probe, or the first one when it held.
-static const char *find_outcome(const struct probe *probe, json_t *said, bool *ret_held)
+// The first outcome that breaks the probe, or the first one when it passes.
+static const char *find_outcome(const struct probe *probe, json_t *said, bool *ret_passed)
 {
     const char *first = json_string_value(said);
-    *ret_held = false;
+    *ret_passed = false;
     if (first) {
-        *ret_held = is_expected(probe->expected, first);
+        *ret_passed = is_expected(probe->expected, first);
         return first;
     }
     size_t i;
@@ -291,7 +291,7 @@ static const char *find_outcome(const struct probe *probe, json_t *said, bool *r
         if (!first)
             first = word;
     }
-    *ret_held = first != NULL;
+    *ret_passed = first != NULL;
     return first ? first : "no answer";
 }
 
@@ -301,13 +301,13 @@ json_t *selftest_judge(json_t *answer)
     json_int_t good = 0;
     for (size_t i = 0; i < ARRAY_LEN(probes); i++) {
         char key[64];
-        bool held;
+        bool passed;
         snprintf(key, sizeof key, "probe:%s", probes[i].name);
-        const char *outcome = find_outcome(&probes[i], json_object_get(answer, key), &held);
-        good += held;
+        const char *outcome = find_outcome(&probes[i], json_object_get(answer, key), &passed);
+        good += passed;
         (void)json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s}", "name", probes[i].name,
-                                                    "what", probes[i].what, "held", held, "outcome",
-                                                    outcome));
+                                                    "what", probes[i].what, "held", passed,
+                                                    "outcome", outcome));
     }
     return json_pack("{s:I, s:I, s:o}", "held", good, "total", (json_int_t)ARRAY_LEN(probes),
                      "probes", list);

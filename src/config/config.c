@@ -314,8 +314,8 @@ static const struct config_env *origin_env(const struct config_option *o,
     return named ? &o->env[origin.env] : NULL;
 }
 
-// Values of a list add up when they come from one place: the options, one variable, one file.
-static bool same_place(struct config_origin a, struct config_origin b)
+// Values of a list add up when they come from one source: the options, one variable, one file.
+static bool same_source(struct config_origin a, struct config_origin b)
 {
     return a.source == b.source && a.env == b.env;
 }
@@ -361,7 +361,7 @@ int config_set(struct config *c, enum config_key key, const char *text, struct c
     union value v;
 
     memset(&v, 0, sizeof v);
-    if (o->type == CONFIG_LIST && same_place(origin, c->origins[key]))
+    if (o->type == CONFIG_LIST && same_source(origin, c->origins[key]))
         memcpy(&v, field, size);
     if (parse_value(o, origin_env(o, origin), text, &v) < 0)
         return bad_value(c, key, text, origin, e);
