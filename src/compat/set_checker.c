@@ -70,7 +70,7 @@ static int adapt_test(const struct mcp *m, json_t *input_schema)
 
 static void answer_syntax(struct check *k)
 {
-    static const char *const places[] = {"line", "offset", "context"};
+    static const char *const fields[] = {"line", "offset", "context"};
     struct mcp_call *c = tool_check_done(k);
     if (!c)
         return;
@@ -80,7 +80,7 @@ static void answer_syntax(struct check *k)
     int failed = !told;
     if (!valid) {
         failed |= json_object_set(told, "error", json_object_get(error, "message")) |
-                  set_copy(told, error, places, ARRAY_LEN(places));
+                  set_copy(told, error, fields, ARRAY_LEN(fields));
         more = json_pack("{s:O, s:O*, s:O*}", "type", json_object_get(error, "type"), "text",
                          json_object_get(error, "text"), "end_offset",
                          json_object_get(error, "end_offset"));
@@ -165,7 +165,7 @@ static json_t *stderr_of(json_t *object)
 }
 
 // The place of a syntax error in the form of check_syntax.
-static int tell_place(json_t *told, json_t *error)
+static int tell_position(json_t *told, json_t *error)
 {
     static const struct {
         const char *name, *from;
@@ -196,7 +196,7 @@ static void answer_test(struct mcp_call *c, json_t *arguments, json_t *object,
     if (json_array_size(violations) > 0)
         failed |= json_object_set_new(told, "violations", set_lines(violations));
     if (phase && strcmp(phase, "syntax_check") == 0)
-        failed |= tell_place(told, json_object_get(object, "error"));
+        failed |= tell_position(told, json_object_get(object, "error"));
     if (more)
         failed |= json_object_set(more, "exception", json_object_get(object, "error"));
     set_answer(c, told, more, failed, false);

@@ -194,7 +194,7 @@ static void present_upload(struct mcp_call *c, json_t *arguments, json_t *object
 }
 
 // The path below the working folder: new.  The working folders of other servers stand for ours.
-static json_t *place_of(json_t *arguments)
+static json_t *path_of(json_t *arguments)
 {
     static const char *const roots[] = {"/mnt/data", "/app/results", "/app", "/"};
     const char *local = json_string_value(json_object_get(arguments, "local_file_path"));
@@ -251,7 +251,7 @@ void container_upload(struct mcp_call *c, json_t *given)
     if (!id || !tool_string(c, given, "local_file_path") ||
         (json_object_get(given, "dest_path") && !tool_string(c, given, "dest_path")))
         return;
-    json_t *arguments = arguments_for(given, id), *path = place_of(given);
+    json_t *arguments = arguments_for(given, id), *path = path_of(given);
     json_t *files = arguments && path ? file_of(c, given, path) : NULL;
     if (files) {
         struct exec_request request = {.code = "", .files = files};

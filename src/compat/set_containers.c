@@ -79,11 +79,11 @@ static void create(struct mcp_call *c, const char *name, bool sandbox)
     }
     bool packages = envs_create(c->mcp->gate, c->owner, id, NULL, &e) == 0;
     json_t *arguments = json_pack("{s:s, s:b}", "container_id", id, "sandbox", sandbox);
-    const char *held = json_string_value(json_object_get(arguments, "container_id"));
-    struct exec_request request = container_request(c->mcp, held, &session);
+    const char *container = json_string_value(json_object_get(arguments, "container_id"));
+    struct exec_request request = container_request(c->mcp, container, &session);
     request.code = "";
     request.session_must_exist = false; // it is opened now
-    request.environment = packages ? held : NULL;
+    request.environment = packages ? container : NULL;
     struct tool_run_plan plan = {
         .arguments = arguments, .present = present_created, .request = request};
     tool_run_start(c, &plan);
@@ -213,9 +213,9 @@ static void install_package(struct mcp_call *c, json_t *arguments)
         return;
     }
     struct env_job_plan request = {.change = ENV_INSTALL, .name = id, .requirements = requirements};
-    json_t *held = json_incref(arguments); // `id` is in it
+    json_t *own = json_incref(arguments); // `id` is in it
     tool_env_install(c, arguments, &request, INSTALL_MS, present_install);
-    json_decref(held);
+    json_decref(own);
     json_decref(requirements);
 }
 

@@ -331,12 +331,12 @@ static void create(struct mcp_call *c, json_t *arguments, const char *session, j
         return;
     }
     session_plan_init(c->mcp->gate, &fresh);
-    // The name may be one of ours, so the job holds it with the arguments.
-    json_t *held = json_pack("{s:s}", "session_id", session);
-    request.session = json_string_value(json_object_get(held, "session_id"));
-    struct tool_run_plan plan = {.arguments = held, .request = request, .present = present_created};
+    // The name may be one of ours, so the tool run owns it with its arguments.
+    json_t *own = json_pack("{s:s}", "session_id", session);
+    request.session = json_string_value(json_object_get(own, "session_id"));
+    struct tool_run_plan plan = {.arguments = own, .request = request, .present = present_created};
     tool_run_start(c, &plan);
-    json_decref(held);
+    json_decref(own);
 }
 
 static void create_session_with_files(struct mcp_call *c, json_t *arguments)

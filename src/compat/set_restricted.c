@@ -137,22 +137,22 @@ static bool trim(json_t **value)
         cut = true;
     }
     json_array_foreach (*value, i, item) {
-        json_t *kept = item;
-        cut |= trim(&kept);
-        if (kept != item)
-            (void)json_array_set_new(*value, i, kept);
+        json_t *trimmed = item;
+        cut |= trim(&trimmed);
+        if (trimmed != item)
+            (void)json_array_set_new(*value, i, trimmed);
     }
     i = 0;
     json_object_foreach_safe (*value, next, key, item) {
-        json_t *kept = item;
+        json_t *trimmed = item;
         if (i++ >= RESULT_ITEMS_MAX) {
             (void)json_object_del(*value, key);
             cut = true;
             continue;
         }
-        cut |= trim(&kept);
-        if (kept != item)
-            (void)json_object_set_new_nocheck(*value, key, kept);
+        cut |= trim(&trimmed);
+        if (trimmed != item)
+            (void)json_object_set_new_nocheck(*value, key, trimmed);
     }
     return cut;
 }
@@ -163,11 +163,11 @@ static int tell_result(json_t *told, json_t *object)
     json_t *plain = json_object_get(object, "result_json"),
            *text = json_object_get(object, "result");
     json_t *value = json_deep_copy(plain ? plain : text ? text : json_null());
-    json_t *kept = value;
-    bool cut = value && trim(&kept);
-    if (kept != value)
+    json_t *trimmed = value;
+    bool cut = value && trim(&trimmed);
+    if (trimmed != value)
         json_decref(value);
-    int failed = json_object_set_new(told, "result", kept);
+    int failed = json_object_set_new(told, "result", trimmed);
     if (cut)
         failed |= json_object_set_new(told, "result_truncated", json_true());
     return failed;

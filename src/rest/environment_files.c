@@ -149,6 +149,6 @@ void rest_import_environment(struct rest_call *c)
                   "the request has no file");
         return;
     }
-    struct env_job_plan order = {.change = ENV_IMPORT, .name = c->id, .create = true, .fd = fd};
-    rest_start_job(c, &order, stream, wait_ms);
+    struct env_job_plan plan = {.change = ENV_IMPORT, .name = c->id, .create = true, .fd = fd};
+    rest_start_job(c, &plan, stream, wait_ms);
 }

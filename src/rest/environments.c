@@ -145,7 +145,7 @@ static void on_waited(evutil_socket_t fd, short what, void *argument)
         rest_fail_err(c, &e);
 }
 
-void rest_start_job(struct rest_call *c, struct env_job_plan *order, bool stream, uint64_t wait_ms)
+void rest_start_job(struct rest_call *c, struct env_job_plan *plan, bool stream, uint64_t wait_ms)
 {
     struct err e;
     struct rest_job *j = job_new(c);
@@ -154,11 +154,11 @@ void rest_start_job(struct rest_call *c, struct env_job_plan *order, bool stream
     j->stream = stream;
     lines_init(&j->lines, c->x);
     j->starting = true;
-    order->owner = c->owner;
-    order->on_progress = on_progress;
-    order->on_done = on_done;
-    order->argument = c;
-    j->job = envs_change(gate_of(c), order, &e);
+    plan->owner = c->owner;
+    plan->on_progress = on_progress;
+    plan->on_done = on_done;
+    plan->argument = c;
+    j->job = envs_change(gate_of(c), plan, &e);
     j->starting = false;
     if (!j->job) {
         rest_fail_err(c, &e);
@@ -174,9 +174,9 @@ void rest_start_job(struct rest_call *c, struct env_job_plan *order, bool stream
         set_timer(c, wait_ms, on_waited);
 }
 
-static void start(struct rest_call *c, struct env_job_plan *order)
+static void start(struct rest_call *c, struct env_job_plan *plan)
 {
-    rest_start_job(c, order, json_is_true(field_get(c->body, "stream", NULL)),
+    rest_start_job(c, plan, json_is_true(field_get(c->body, "stream", NULL)),
                    field_ms(c->body, "wait", WAIT_MS));
 }
 
@@ -202,7 +202,7 @@ static void install(struct rest_call *c, const char *name, bool fresh)
         json_decref(packages);
         return;
     }
-    struct env_job_plan order = {
+    struct env_job_plan plan = {
         .change = ENV_INSTALL,
         .name = name,
         .fresh = fresh,
@@ -212,7 +212,7 @@ static void install(struct rest_call *c, const char *name, bool fresh)
         .upgrade = json_is_true(field_get(c->body, "upgrade", NULL)),
         .source_builds = json_is_true(field_get(c->body, "source_builds", NULL)),
     };
-    start(c, &order);
+    start(c, &plan);
     json_decref(packages);
     json_decref(constraints);
 }
@@ -244,9 +244,9 @@ void rest_uninstall(struct rest_call *c)
         rest_fail_err(c, &e);
         return;
     }
-    struct env_job_plan order = {
+    struct env_job_plan plan = {
         .change = some ? ENV_UNINSTALL : ENV_RESET, .name = c->id, .requirements = list};
-    start(c, &order);
+    start(c, &plan);
     json_decref(list);
 }
 

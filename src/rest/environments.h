@@ -27,6 +27,6 @@ void rest_import_environment(struct rest_call *c);
 
 // A change of an environment that the answer is about.
 struct env_job_plan;
-void rest_start_job(struct rest_call *c, struct env_job_plan *order, bool stream, uint64_t wait_ms);
+void rest_start_job(struct rest_call *c, struct env_job_plan *plan, bool stream, uint64_t wait_ms);
 
 #endif

@@ -23,7 +23,7 @@ enum { HASH = 32, TYPE_MAX = 48 };
 struct owner {
     char name[65];
     size_t count, bytes;
-    TAILQ_HEAD(, rest_key) all, kept; // oldest first; kept: those with an answer
+    TAILQ_HEAD(, rest_key) all, answered; // oldest first; answered: those with an answer
 };
 
 struct rest_key {
@@ -33,21 +33,21 @@ struct rest_key {
     struct owner *owner;
     int64_t since_ms;
     bool done;
-    bool lost; // the answer was too large, or was removed to make room
-    bool kept; // it is in the lists `kept`
+    bool lost;     // the answer was too large, or was removed to make room
+    bool answered; // it is in the lists `answered`
     int status;
     char type[TYPE_MAX];
     char *answer;
     size_t length, room;
     unsigned waiting;
     TAILQ_HEAD(, rest_call) waiters;
-    TAILQ_ENTRY(rest_key) all, of_owner, kept_all, kept_of_owner;
+    TAILQ_ENTRY(rest_key) all, of_owner, answered_all, answered_of_owner;
 };
 
 struct keys {
     void *by_id, *owners; // tsearch trees
     size_t count, bytes;
-    TAILQ_HEAD(, rest_key) all, kept; // as of an owner
+    TAILQ_HEAD(, rest_key) all, answered; // as of an owner
 };
 
 static int compare_ids(const void *a, const void *b)
@@ -67,7 +67,7 @@ struct keys *keys_new(void)
     struct keys *k = calloc(1, sizeof *k);
     if (k) {
         TAILQ_INIT(&k->all);
-        TAILQ_INIT(&k->kept);
+        TAILQ_INIT(&k->answered);
     }
     return k;
 }
@@ -100,18 +100,18 @@ static int set_room(struct rest_key *key, size_t room)
 static void keep(struct rest_key *key)
 {
     (void)set_room(key, key->length); // if it fails, the larger block stays, and is counted
-    key->kept = true;
-    TAILQ_INSERT_TAIL(&key->keys->kept, key, kept_all);
-    TAILQ_INSERT_TAIL(&key->owner->kept, key, kept_of_owner);
+    key->answered = true;
+    TAILQ_INSERT_TAIL(&key->keys->answered, key, answered_all);
+    TAILQ_INSERT_TAIL(&key->owner->answered, key, answered_of_owner);
 }
 
 static void lose_answer(struct rest_key *key)
 {
-    if (key->kept) {
-        TAILQ_REMOVE(&key->keys->kept, key, kept_all);
-        TAILQ_REMOVE(&key->owner->kept, key, kept_of_owner);
+    if (key->answered) {
+        TAILQ_REMOVE(&key->keys->answered, key, answered_all);
+        TAILQ_REMOVE(&key->owner->answered, key, answered_of_owner);
     }
-    key->kept = false;
+    key->answered = false;
     (void)set_room(key, 0);
     key->length = 0;
     key->lost = true;
@@ -153,7 +153,7 @@ static struct owner *find_owner(struct keys *k, const char *name)
         return NULL;
     memcpy(o->name, look.name, sizeof o->name);
     TAILQ_INIT(&o->all);
-    TAILQ_INIT(&o->kept);
+    TAILQ_INIT(&o->answered);
     if (tsearch(o, &k->owners, compare_owners))
         return o;
     free(o);
@@ -258,9 +258,9 @@ static void make_room(struct rest_key *key)
 {
     struct keys *k = key->keys;
     struct rest_key *old;
-    while (key->owner->bytes > KEYS_OWNER_BYTES && (old = TAILQ_FIRST(&key->owner->kept)))
+    while (key->owner->bytes > KEYS_OWNER_BYTES && (old = TAILQ_FIRST(&key->owner->answered)))
         lose_answer(old);
-    while (k->bytes > KEYS_BYTES && (old = TAILQ_FIRST(&k->kept)))
+    while (k->bytes > KEYS_BYTES && (old = TAILQ_FIRST(&k->answered)))
         lose_answer(old);
     if (key->owner->bytes > KEYS_OWNER_BYTES || k->bytes > KEYS_BYTES)
         lose_answer(key); // all others are being written
@@ -290,7 +290,7 @@ void keys_note(struct rest_key *key, const void *data, size_t length)
     make_room(key);
 }
 
-static void fail_not_kept(struct rest_call *c)
+static void fail_not_stored(struct rest_call *c)
 {
     rest_fail(
         c, 409, "idempotency_answer_not_kept",
@@ -304,7 +304,7 @@ static void fail_not_kept(struct rest_call *c)
 static void replay(const struct rest_key *key, struct rest_call *c)
 {
     if (key->lost) {
-        fail_not_kept(c);
+        fail_not_stored(c);
         return;
     }
     struct http_exchange *x = rest_let_go(c);

@@ -35,8 +35,8 @@ static int compare_paths(const void *path, const void *artifact)
 }
 
 // The link of a file, if the stored artifact is still the same.
-static const struct artifact *kept_as(const struct scratch_file *f, const struct artifact *list,
-                                      size_t count)
+static const struct artifact *stored_as(const struct scratch_file *f, const struct artifact *list,
+                                        size_t count)
 {
     const struct artifact *a =
         count ? bsearch(f->path, list, count, sizeof *list, compare_paths) : NULL;
@@ -47,7 +47,7 @@ static void on_listed(const struct live_box *b, struct scratch_reply *reply, voi
 {
     struct rest_call *c = argument;
     struct store *store = c->rest->gate->store;
-    _cleanup_free_ struct artifact *kept = NULL;
+    _cleanup_free_ struct artifact *stored = NULL;
     uint64_t more = 0;
     (void)b;
     c->op = NULL;
@@ -55,7 +55,7 @@ static void on_listed(const struct live_box *b, struct scratch_reply *reply, voi
         rest_fail_err(c, &reply->error);
         return;
     }
-    size_t count = store ? store_list(store, c->owner, c->session, &kept, &more) : 0;
+    size_t count = store ? store_list(store, c->owner, c->session, &stored, &more) : 0;
     json_t *files = json_array(), *folders = json_array();
     int failed = !files || !folders;
     for (size_t i = 0; i < reply->list.count; i++) {
@@ -64,7 +64,7 @@ static void on_listed(const struct live_box *b, struct scratch_reply *reply, voi
             failed |= json_array_append_new(folders, json_string(f->path));
         else
             failed |= json_array_append_new(
-                files, show_scratch_file(c, c->session, f, kept_as(f, kept, count)));
+                files, show_scratch_file(c, c->session, f, stored_as(f, stored, count)));
     }
     json_t *answer =
         json_pack("{s:s, s:b, s:o, s:o, s:I, s:I}", "session", c->session, "live", 1, "files",
@@ -78,19 +78,19 @@ static void on_listed(const struct live_box *b, struct scratch_reply *reply, voi
 }
 
 // The artifacts of an ended session.
-static void list_kept(struct rest_call *c, const struct err *e)
+static void list_stored(struct rest_call *c, const struct err *e)
 {
     struct store *store = c->rest->gate->store;
-    _cleanup_free_ struct artifact *kept = NULL;
+    _cleanup_free_ struct artifact *stored = NULL;
     uint64_t more = 0;
-    size_t count = store ? store_list(store, c->owner, c->id, &kept, &more) : 0;
+    size_t count = store ? store_list(store, c->owner, c->id, &stored, &more) : 0;
     if (count == 0) {
         rest_fail_session(c, c->id, e);
         return;
     }
     rest_answer(c, 200,
                 json_pack("{s:s, s:b, s:o, s:[], s:I, s:i}", "session", c->id, "live", 0, "files",
-                          show_artifacts(c, kept, count), "folders", "left_out", (json_int_t)more,
+                          show_artifacts(c, stored, count), "folders", "left_out", (json_int_t)more,
                           "not_shown", 0));
 }
 
@@ -110,7 +110,7 @@ void rest_list_files(struct rest_call *c)
     if (find_live(c, &e))
         rest_with_files(c, false, list_live);
     else
-        list_kept(c, &e);
+        list_stored(c, &e);
 }
 
 // ---- writing ------------------------------------------------------------------------------------

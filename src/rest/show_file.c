@@ -26,23 +26,23 @@ static json_t *time_json(int64_t ms)
 }
 
 static json_t *file_json(struct rest_call *c, const char *source, const char *path, uint64_t size,
-                         const char *mime_type, int64_t modified_ms, const struct artifact *kept)
+                         const char *mime_type, int64_t modified_ms, const struct artifact *stored)
 {
     const struct gate *g = c->rest->gate;
     char uri[URI_MAX], url[URL_MAX] = "";
     exec_file_uri(source, path, uri, sizeof uri);
-    if (kept && g->file_url)
-        g->file_url(g, kept, url, sizeof url);
+    if (stored && g->file_url)
+        g->file_url(g, stored, url, sizeof url);
     return json_pack("{s:s, s:I, s:s, s:o, s:s, s:o}", "path", path, "size", (json_int_t)size,
                      "mime_type", mime_type, "modified_at", time_json(modified_ms), "uri", uri,
                      "url", url[0] ? json_string(url) : json_null());
 }
 
 json_t *show_scratch_file(struct rest_call *c, const char *session, const struct scratch_file *f,
-                          const struct artifact *kept)
+                          const struct artifact *stored)
 {
-    const char *type = kept ? kept->mime_type : mime_type(f->path, NULL, 0);
-    return file_json(c, session, f->path, f->size, type, f->mtime_ns / 1000000, kept);
+    const char *type = stored ? stored->mime_type : mime_type(f->path, NULL, 0);
+    return file_json(c, session, f->path, f->size, type, f->mtime_ns / 1000000, stored);
 }
 
 json_t *show_artifacts(struct rest_call *c, const struct artifact *list, size_t count)

@@ -9,10 +9,10 @@
 #include "files/store.h"
 #include "rest/call.h"
 
-// {"path", "size", "mime_type", "modified_at", "uri", "url"}: new; `kept`: the artifact of it, or
+// {"path", "size", "mime_type", "modified_at", "uri", "url"}: new; `stored`: the artifact of it, or
 // NULL.
 json_t *show_scratch_file(struct rest_call *c, const char *session, const struct scratch_file *f,
-                          const struct artifact *kept);
+                          const struct artifact *stored);
 // A new array of these, each with "session", "execution_id", "created_at" and "expires_at".
 json_t *show_artifacts(struct rest_call *c, const struct artifact *list, size_t count);
 
