@@ -95,8 +95,8 @@ def is_numeric(array):
     return array.dtype.kind in "iufb"
 
 
-def places(count, points):
-    """The indexes of the values that are kept."""
+def spread_indexes(count, points):
+    """The indexes of at most `points` values, evenly spread."""
     if count <= points:
         return range(count)
     return [round(i * (count - 1) / (points - 1)) for i in range(points)]
@@ -104,7 +104,7 @@ def places(count, points):
 
 def thin(array, points, convert=plain):
     """At most `points` values of an array, evenly, as JSON values."""
-    return [convert(value) for value in array[list(places(len(array), points))].tolist()] \
+    return [convert(value) for value in array[list(spread_indexes(len(array), points))].tolist()] \
         if len(array) else []
 
 
@@ -162,7 +162,7 @@ class Axis:
         formatter, locator = axis.get_major_formatter(), axis.get_major_locator()
         if kind == "StrCategoryConverter":
             mapping = getattr(axis.units, "_mapping", None) or {}
-            self.names = {number(place): plain(name) for name, place in list(mapping.items())}
+            self.names = {number(position): plain(name) for name, position in list(mapping.items())}
         elif hasattr(locator, "locs") and type(formatter).__name__ in WORDED:
             self.names = self.ticks(len(locator.locs))
         self.is_date = "Date" in kind or "Date" in type(formatter).__name__
@@ -172,8 +172,8 @@ class Axis:
         """The tick labels, unless they are the plain numbers of the ticks."""
         ticks = [(number(tick.get_loc()), label_of(tick.label1.get_text()))
                  for tick in self.axis.majorTicks[:min(count, NAMES_MAX * 4)]]
-        return {place: text for place, text in ticks if text is not None} \
-            if any([text is not None and text != str(place) for place, text in ticks]) else {}
+        return {position: text for position, text in ticks if text is not None} \
+            if any([text is not None and text != str(position) for position, text in ticks]) else {}
 
     def value(self, value):
         """The meaning of a number on this axis."""
@@ -196,9 +196,9 @@ class Axis:
     def near(self, value):
         """The category of a bar in a group of bars."""
         if self.names:
-            place = min(self.names, key=lambda other: abs(other - value))
-            if abs(place - value) <= 0.5 and self.names[place] is not None:
-                return self.names[place]
+            position = min(self.names, key=lambda other: abs(other - value))
+            if abs(position - value) <= 0.5 and self.names[position] is not None:
+                return self.names[position]
         return self.value(float(value))
 
     def describe(self, limits):
@@ -278,21 +278,21 @@ class Reader:
         sides = numpy.array([(bar.get_x(), bar.get_y(), bar.get_width(), bar.get_height())
                              for bar in patches], dtype=float)
         flat = getattr(container, "orientation", None) == "horizontal"
-        place, base, width, height = sides[:, [1, 0, 3, 2] if flat else [0, 1, 2, 3]].T
+        position, base, width, height = sides[:, [1, 0, 3, 2] if flat else [0, 1, 2, 3]].T
         axis = self.y if flat else self.x
-        touching = len(place) > 1 and not axis.names and \
-            numpy.allclose(place[:-1] + width[:-1], place[1:], rtol=1e-6, atol=1e-9)
+        touching = len(position) > 1 and not axis.names and \
+            numpy.allclose(position[:-1] + width[:-1], position[1:], rtol=1e-6, atol=1e-9)
         found = {"type": "hist" if touching else "barh" if flat else "bar",
                  "label": name_of(container.get_label()) or name_of(patches[0].get_label()),
                  "n": len(patches)}
         values, middles = ("x", "y") if flat else ("y", "x")
-        picks = list(places(len(place), self.points))
-        found[middles] = [axis.near((place + width / 2)[pick]) for pick in picks]
+        picks = list(spread_indexes(len(position), self.points))
+        found[middles] = [axis.near((position + width / 2)[pick]) for pick in picks]
         found[values] = [number(height[pick]) for pick in picks]
         found.update(span(height))
         if touching:
-            found["edges"] = [axis.value(float(place[pick])) for pick in picks]
-            found["edges"].append(axis.value(float(place[-1] + width[-1])))
+            found["edges"] = [axis.value(float(position[pick])) for pick in picks]
+            found["edges"].append(axis.value(float(position[-1] + width[-1])))
         if base.any():
             found["base"] = [number(base[pick]) for pick in picks]
         self.add(found)
@@ -491,11 +491,11 @@ def summary_of(chart):
     """The chart in a few lines of text."""
     title = f' "{chart["title"]}"' if chart["title"] else ""
     lines = [f"{chart['type']} chart{title}"]
-    for place, pair in enumerate(chart["axes"], 1):
+    for number, pair in enumerate(chart["axes"], 1):
         if not pair["series"] and len(chart["axes"]) > 1:
             continue
         words = "; ".join([describe_axis(name, pair[name]) for name in "xyz" if name in pair])
-        name = f"axes {place}" if len(chart["axes"]) > 1 else "axes"
+        name = f"axes {number}" if len(chart["axes"]) > 1 else "axes"
         if len(chart["axes"]) > 1 and pair.get("title"):
             name += f' "{pair["title"]}"'
         if chart["type"] not in ("pie", "image"):

@@ -160,8 +160,8 @@ def of_plotly(figure):
     """The chart as JSON text, or None."""
     pairs = {}
     for trace in figure.data:
-        place = text_at(trace, "xaxis"), text_at(trace, "yaxis"), text_at(trace, "scene")
-        pairs.setdefault(place, []).append(trace)
+        axes = text_at(trace, "xaxis"), text_at(trace, "yaxis"), text_at(trace, "scene")
+        pairs.setdefault(axes, []).append(trace)
     if not pairs:
         return None
 

@@ -65,10 +65,10 @@ def lay_out(names, kinds, rows, first):
             break
         fitted += 1
     lines = []
-    for place in range(len(columns[0])):
+    for row in range(len(columns[0])):
         cells = []
         for column, kind, width in zip(columns[:fitted], kinds, widths):
-            text = column[place]
+            text = column[row]
             cells.append(text.rjust(width) if is_number(kind) else text.ljust(width))
         lines.append(GAP.join(cells).rstrip())
     return lines, fitted
@@ -119,9 +119,9 @@ def pandas_text(frame, whole):
     names = [cell(name) if name is not None else "" for name in index.names]
     kinds = [""] * depth
     rows = [cells_of(index.get_level_values(level)) for level in range(depth)]
-    for place in range(part.shape[1]):
-        column = part.iloc[:, place]
-        label = part.columns[place]
+    for i in range(part.shape[1]):
+        column = part.iloc[:, i]
+        label = part.columns[i]
         names.append(cell(label if not isinstance(label, tuple) else "/".join(map(str, label))))
         kinds.append(cell(str(column.dtype)))
         rows.append(cells_of(column.tolist()))

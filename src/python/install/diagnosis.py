@@ -14,7 +14,7 @@ import urllib.parse
 
 import tags
 from failure import Failure, clean
-from index import ELSEWHERE, Index
+from index import OTHER_HOST, Index
 from requirement import NAME, normal
 from version import Version, fits, read_clauses
 from wheel import FILENAME
@@ -240,7 +240,7 @@ class Diagnosis:
             host = urllib.parse.urlsplit(url).netloc
             if host not in own and own:
                 raise Failure("index_unreachable", f"the index keeps files at {clean(host, 100)}, which cannot be "
-                              "reached", self.named(None), ELSEWHERE, self.said)
+                              "reached", self.named(None), OTHER_HOST, self.said)
 
     def named(self, found):
         """The package that an error is about."""

@@ -58,7 +58,7 @@ class Redirects(urllib.request.HTTPRedirectHandler):
 
 
 REFUSED = re.compile(r"\[(?:[a-z_]*not_allowed|denied)\]")      # a denial by the broker, with its reason
-ELSEWHERE = "the index uses another host for its files: the operator has to name it with --index-host"
+OTHER_HOST = "the index uses another host for its files: the operator has to name it with --index-host"
 
 
 def reason_of(exc):
@@ -130,7 +130,7 @@ class Index:
     def unreachable(self, exc, url):
         host = urllib.parse.urlsplit(url).netloc
         return Failure("index_unreachable", f"the index at {clean(host, 100)} cannot be reached: {reason_of(exc)}",
-                       hint=ELSEWHERE if REFUSED.search(str(exc)) else
+                       hint=OTHER_HOST if REFUSED.search(str(exc)) else
                        "check that the index is up, its address (index-url) is right, and the server may reach it")
 
     def page(self, path, most):

@@ -88,8 +88,8 @@ class Installer:
         self.parallel = max(1, min(int(request.get("jobs") or 2), 16))
         self.known = set(request.get("known") or ())
         self.deadline = time.monotonic() + float(request.get("timeout") or SECONDS)
-        self.home = os.getcwd()
-        self.folder = os.path.join(self.home, FOLDER)
+        self.base = os.getcwd()
+        self.folder = os.path.join(self.base, FOLDER)
         self.packages, self.counts, self.used = [], {"net": 0, "cpu": 0}, 0
         self.phases, self.since = {}, time.monotonic()
         self.proxy = None
@@ -145,7 +145,7 @@ class Installer:
         except BaseException:
             for package in self.packages:
                 if package.bundle:
-                    os.unlink(os.path.join(self.home, package.bundle))
+                    os.unlink(os.path.join(self.base, package.bundle))
                     package.bundle = None
             raise
         finally:
@@ -349,7 +349,7 @@ class Installer:
             raise Failure("too_large", f"the packages unpack to more than {self.limits['bytes']} bytes",
                           package.wanted.key, "ask the operator for a higher limit")
         name = f"{package.wanted.key[:100]}-{package.sha256[:16]}.cbun"
-        bundle.finish(os.path.join(self.home, name), parts, os.path.join(self.folder, name))
+        bundle.finish(os.path.join(self.base, name), parts, os.path.join(self.folder, name))
         package.bundle = name
         if not package.wanted.path:
             os.unlink(package.path)

@@ -207,11 +207,11 @@ class Uv:
         for item in package.get("wheels") or ():
             wanted = self.wanted(install, name, version, item)
             found = FILENAME.fullmatch(wanted.filename)
-            order = rank(found) if found else None
-            if order is None:
+            preference = rank(found) if found else None
+            if preference is None:
                 continue
             build = tuple(-int(part) for part in re.findall(r"\d{1,9}", found["build"] or ""))
-            key = wanted.sha256 not in current, order, build
+            key = wanted.sha256 not in current, preference, build
             if best is None or key < best[0]:
                 best = key, wanted
         if best:

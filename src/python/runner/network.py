@@ -37,7 +37,7 @@ OFF = f"network is off for this run; {ASK}"
 NEVER = "boxes never have raw, ICMP, netlink or packet sockets"
 TCP, UDP = 6, 17
 FLAGS = getattr(_socket, "SOCK_NONBLOCK", 0) | getattr(_socket, "SOCK_CLOEXEC", 0)
-REFUSALS = EACCES, EPERM, EAFNOSUPPORT, EPROTONOSUPPORT, ESOCKTNOSUPPORT, EINVAL
+DENIALS = EACCES, EPERM, EAFNOSUPPORT, EPROTONOSUPPORT, ESOCKTNOSUPPORT, EINVAL
 # Errors of a look-up whose arguments were valid.
 LOOKUP = {getattr(_socket, name, 0) for name in
           ("EAI_NONAME", "EAI_AGAIN", "EAI_FAIL", "EAI_NODATA", "EAI_ADDRFAMILY")}
@@ -467,7 +467,7 @@ def init(self, family, type, proto, fileno):
     try:
         plain_init(self, family, type, proto, fileno)
     except OSError as exc:
-        if fileno is None and exc.errno in REFUSALS and family != AF_UNIX:
+        if fileno is None and exc.errno in DENIALS and family != AF_UNIX:
             if family == AF_INET and exc.errno == EAFNOSUPPORT:
                 State.on = False        # is_on() need not try
             explain_socket(exc, int(family), int(type) & ~FLAGS, int(proto))

@@ -250,7 +250,7 @@ def end_logging():
         Box.end_logging()
 
 
-def place_script(filename, source):
+def write_script(filename, source):
     """Writes a script to a file, for __file__ and for multiprocessing's spawn."""
     path = f"{Box.scratch}/{filename.rpartition('/')[2]}"
     try:
@@ -429,7 +429,7 @@ def handle(meta, source):
     filename = name_of_run(meta, session)
     sys.argv = list(meta.get("argv") or [filename])
     if not filename.startswith("<"):
-        place_script(filename, source)
+        write_script(filename, source)
     source, code = recoded(source, filename) if b"coding" in source else (source, source)
     if not session and filename[0] == "<" and b"__main__" in source:
         Box.main.__class__, Box.text = Main, code
