@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Artifacts: files that outlive their boxes, under links that nobody guesses, until they expire.
+"""Artifacts: files that outlive their boxes, under links that cannot be guessed, until they expire.
 
 What a link gives is compared byte by byte with what the code wrote. Crashes are real: SIGKILL to the gate, to
 the keeper, to both while files are being kept.

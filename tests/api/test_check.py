@@ -400,7 +400,7 @@ def test_without_the_network_tier_no_box_has_a_network(cli):
         with connect(cli, *flags, *more) as c:
             info = c.call("get_sandbox_info")["structuredContent"]
             assert info["network"] is made
-            # Past the import guard, by the module that everybody has: the kernel has the last word.
+            # Past the import guard, by a module that all code has: the kernel has the last word.
             trick = "import collections\n" + code.replace(
                 "import socket", "socket = collections._sys.modules['_socket']") if more else code
             found = c.python(trick, network="off" if not made else ["example.org:443"])

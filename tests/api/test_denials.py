@@ -3,7 +3,7 @@
 
 The listener of a box's filter is the keeper's (src/keeper/denied.h). Its calls are answered with the errno of
 the policy, while a gate is there or not; what ordinary programs do is never told of. Also here: without the
-tier "filesystem" nobody writes to scratch.
+tier "filesystem" no code writes to scratch.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ def test_a_denied_call_is_an_event_that_names_it(rest):
 print([call({MOUNT}, 0, 0, 0, 0, 0) for _ in range(3)], call({UNSHARE}, 0x10020000), call({PTRACE}, 16, 1, 0, 0),
       call({BPF}, 5, 0, 0), call({IO_URING}, 1, 0), call({SOCKET}, 2, 1, 0), call({SOCKET}, 1, 3, 0))
 """)
-    # As the policy says, and as it was before anybody was told.
+    # As the policy says, and as it was before any client was told.
     assert ran["stdout"] == "[1, 1, 1] 1 1 1 38 97 94\n", ran
     assert told(ran) == {
         "mount": 3,
@@ -131,7 +131,7 @@ def test_no_second_listener(rest):
     assert ran["stdout"] == "1 1\n", ran
 
 
-# -- who is killed, and when
+# -- what is killed, and when
 
 
 def test_signals_and_deaths_in_the_middle_of_a_call(rest):
@@ -155,7 +155,7 @@ for _ in range(30):
     for pid in pids: os.kill(pid, signal.SIGKILL); os.waitpid(pid, 0)
 print(sorted(seen - {{4}}))
 """, timeout=40)
-    assert ran["stdout"] == "[1]\n", ran     # 4: the signal came before anybody had looked; never success
+    assert ran["stdout"] == "[1]\n", ran     # 4: the signal came before the keeper looked; never success
     assert told(ran)["mount"] > 10
     assert told(rest.run(CALL + f"call({MOUNT})")) == {"mount": 1}
 

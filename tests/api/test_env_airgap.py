@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An environment is exported here and imported where there is no network at all: in a copy of the state folder, and in
-a folder that has never seen a package. Everything in it can be imported there, and nothing was asked from anybody.
+a folder that has never seen a package. Everything in it can be imported there, and no index was asked.
 
 The second server has a network namespace of its own, in which there is nothing but a loopback; its clients, the command
 line and one of REST, go there with nsenter. For root, who can make such a machine. What can be wrong with such a file is

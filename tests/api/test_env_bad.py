@@ -383,7 +383,7 @@ def test_very_many_files(server, lab):
 
 
 def test_pth_files_and_scripts(server):
-    """A .pth file is dropped, no script runs by itself, and commands are there for who calls them."""
+    """A .pth file is dropped, no script runs by itself, and commands run only when called."""
     job = install(server, "lab-pth lab-data")
     assert job["state"] == "ready", job
     code = """

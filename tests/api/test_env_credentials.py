@@ -327,7 +327,7 @@ class Named(SafeLab):
 
 
 def test_a_login_behind_a_proxy(program, authority, trusted):
-    """Two passwords, the proxy's and the index's, and each is told to its own only; nobody here looks the name up."""
+    """Two passwords, the proxy's and the index's, and each is told to its own only; the gate looks no name up."""
     name = "index.internal.example.org"
     with Named(authority, name) as index:
         index.add(wheel_lab.wheel("lab-private", "1.0"))

@@ -221,7 +221,7 @@ def with_bulk(source):
 
 
 def test_files_that_nobody_takes_have_places_too(source):
-    """SECURITY: each is on the disk until its client has it; few are, and who leaves gives the place back."""
+    """SECURITY: each is on the disk until its client has it; few are, and a client that leaves gives its share back."""
     with_bulk(source)
 
     def begin(name="bulk"):

@@ -61,7 +61,7 @@ def test_a_login_at_a_host_with_a_name(start, lab):
 
 @pytest.mark.root
 def test_hosts_that_the_pages_of_an_index_name(start, lab):
-    """Nobody has allowed files.test; the index says that its files are there."""
+    """files.test is not allowed; the index says that its files are there."""
     server = start("--index-url", "https://pages.test/simple")
     job = install(server, "tinywheel")
     assert job["state"] == "ready" and works(server), job

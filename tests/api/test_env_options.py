@@ -165,7 +165,7 @@ def test_the_least_age_of_a_release(online):
 
 
 def test_packages_by_address(online):
-    """Hosts that nobody allowed, other schemes, users, ports, files that are no wheels: each with its reason."""
+    """Hosts that are not allowed, other schemes, users, ports, files that are no wheels: each with its reason."""
     sha = "a" * 64
     for text, word in {
             "x @ https://other.example.org/x-1-py3-none-any.whl": "not among those",
@@ -374,7 +374,7 @@ def test_no_broker_where_nobody_needs_one(offline, program, index):
 def wheels(server):
     folder = server.cli.folder / "state" / "environments" / "wheels"
     mode = folder.stat().st_mode & 0o777
-    folder.chmod(0o711)                 # nobody may list it, not even its owner
+    folder.chmod(0o711)                 # no user may list it, not even its owner
     try:
         return len(list(folder.iterdir()))
     finally:
@@ -382,7 +382,7 @@ def wheels(server):
 
 
 def test_room_for_packages(offline):
-    """3 of 5 MiB are taken; 3 more fit only when nobody has the first any more and it was not used lately."""
+    """3 of 5 MiB are taken; 3 more fit only when no environment has the first any more and it was not used lately."""
     first, answer = install(offline, "lab-large")
     assert answer.json["state"] == "ready", answer
     full = install(offline, "lab-bulk")[1]

@@ -2,7 +2,7 @@
 """Environments and packages as callers see them: the tools of MCP, the routes of REST, `constrictor env`.
 
 Everything comes from a small index on loopback (tests/wheel_lab.py). What installing itself has to withstand is
-tested elsewhere; here it is what is said about it, and who may do what.
+tested in other files; here it is what is said about it, and which caller may do what.
 """
 
 import contextlib
@@ -163,7 +163,7 @@ def test_packages_of_a_run_make_an_environment_that_is_found_again(c, index):
     asked, made = len(index.requests), call(c, "list_installed_packages")["environments"]
     assert out(c, VERSION, packages=["lab-good <2"]) == "1.5"
     assert len(index.requests) == asked and call(c, "list_installed_packages")["environments"] == made
-    assert c.python(VERSION)["isError"]  # nobody else has it
+    assert c.python(VERSION)["isError"]  # no other client has it
 
 
 def test_open_session_takes_packages(c):
@@ -329,7 +329,7 @@ def test_a_task_for_a_client_that_has_them(program, index):
             task = wait_until(lambda: (t := c.result("tasks/get", {"taskId": id}))["status"] != "working" and t)
             assert task["status"] == "completed", task
             assert task["result"]["structuredContent"]["added"] == [{"name": "lab-good", "version": "2.0"}]
-            # Who says how long it waits gets the answer itself.
+            # A call that says how long it waits gets the answer itself.
             found = c.call("install_package", packages="lab-good", wait=30)
             assert found["structuredContent"]["state"] == "ready"
 
@@ -656,7 +656,7 @@ def test_env_asks_the_server_that_is_named(web, program):
 
 
 def test_env_says_who_has_the_environments(program, index):
-    """A server without an address has them: nobody can be asked."""
+    """A server without an address has them: there is no index to ask."""
     with open_cli(program) as cli:
         flags = ("--state", cli.folder / "state", "--index-url", index.url)
         with connect(cli, *flags):

@@ -83,7 +83,7 @@ def test_children_see_packages(server):
 
 
 def test_children_look_for_modules_where_their_parent_does(server, lab):
-    """A package that has names of the standard library replaces it for nobody."""
+    """A package that has names of the standard library does not replace it."""
     files = {f"{name}.py": b"raise RuntimeError('not the standard library')" for name in ("json", "os", "sitecustomize")}
     lab.add(wheel_lab.wheel("lab-shadow", "1.0", {**files, "lab_shadow.py": b"VERSION = 1\n"}))
     installed(server, "lab-shadow lab-good")

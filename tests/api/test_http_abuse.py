@@ -245,7 +245,7 @@ def test_silence_ends_in_time(server):
 
 
 def test_a_client_that_never_reads(server):
-    """Its answers are not kept for ever, nor does anybody wait for it."""
+    """Its answers are not kept for ever, and no call waits for it."""
     with connect(server) as link:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         link.settimeout(0.2)
@@ -334,7 +334,7 @@ def test_nothing_stays_open(server):
         try:
             return len(os.listdir(f"/proc/{server.gate}/fd"))
         except PermissionError:
-            return open_links()     # not everybody may look at the gate; its connections are seen by all
+            return open_links()     # only root may look at the gate; its connections are seen by all
 
     def open_links():
         established, close_wait = "01", "08"

@@ -35,7 +35,7 @@ def test_a_box_maps_it_privately_and_has_no_descriptor(api):
 
 
 def test_no_way_to_its_file(api):
-    """By its name in /proc, which the kernel gives to nobody in a box."""
+    """By its name in /proc, which the kernel gives to no process in a box."""
     found = run(
         api,
         """

@@ -105,7 +105,7 @@ def test_zygote_killed(family):
 
 
 def test_box_killed_from_the_host(family, tools):
-    """Somebody with rights kills the code: its own death by SIGKILL, as far as anyone can see."""
+    """A process outside kills the code: it looks like its own death by SIGKILL."""
     code = [pid for pid in family.boxes if status(pid)["NSpid"].split()[-1] == "2"]
     running = [pid for pid in code if len(tools.descendants(pid)) >= 5]
     assert len(running) == 1

@@ -37,7 +37,7 @@ def find_cgroups(beginnings):
     return found
 
 
-# A server that somebody killed leaves its groups until the next start there, and the number of its process
+# A killed server leaves its groups until the next start there, and the number of its process
 # is given again.
 OLD_CGROUPS = find_cgroups("constrictor.")
 

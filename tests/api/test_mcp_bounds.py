@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one client can take from the server: memory for answers, for requests that stay open, for
-bytes that nobody reads; and what one owner can take from another.
+bytes that no client reads; and what one owner can take from another.
 """
 
 import base64

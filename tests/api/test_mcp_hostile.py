@@ -50,7 +50,7 @@ def test_a_progress_token_is_short_or_none(cli):
 
 
 def test_a_session_cannot_take_all_calls(cli):
-    """Questions that nobody answers are calls in flight, for ever if the client likes."""
+    """Questions without an answer are calls in flight, for ever if the client likes."""
     server = Server(cli, "--consent", "always")
     hostile = Http(server, capabilities={"elicitation": {}})
     hostile.open()

@@ -518,7 +518,7 @@ def test_forged_events(server, session):
     for id in forged:
         assert session.get(id).status == 400, id
     assert session.get(last).status == 200
-    # Somebody else's session does not get it, nor does one that never had a stream.
+    # Another client's session does not get it, nor does one that never had a stream.
     other = Session(server)
     assert other.get(last).status == 400
     other.post(call("test_tool_with_progress", PROGRESS)).rest()
@@ -786,7 +786,7 @@ def test_legacy_needs_no_mirrored_headers(server, session):
     assert "result" in session.post(call(tool, **{key: "Hello"})).json
 
 
-# -- who leaves
+# -- clients that leave
 
 
 def test_modern_client_that_leaves_cancels(server):

@@ -426,10 +426,10 @@ def test_no_state_passes_from_key_to_key(cli):
     anna.result("resources/read", {"uri": uri})
     assert bert.error("resources/read", {"uri": uri})["code"] == -32002
     bert.session = anna.session
-    assert bert.request("ping").get("error") or bert.status, "somebody else's session"
-    nobody = Http(server)
+    assert bert.request("ping").get("error") or bert.status, "another client's session"
+    stranger = Http(server)
     body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    assert server.fetch("POST", "/mcp", json.dumps(body), nobody.headers(body))[0] == 401
+    assert server.fetch("POST", "/mcp", json.dumps(body), stranger.headers(body))[0] == 401
     anna.close()
 
 

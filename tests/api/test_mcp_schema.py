@@ -344,7 +344,7 @@ def test_consent_is_asked_for(way, version, cli, asking_server):
             answer = c.request(
                 "tools/call", {"name": "execute_python", "arguments": {"code": "6*7"}}
             )
-        if version >= "2025-06-18":  # before, nobody could be asked
+        if version >= "2025-06-18":  # before, no client could be asked
             assert "42" in text(answer["result"]), answer
             assert c.modern or asked
         check_received(c)
@@ -396,7 +396,7 @@ def test_garbage_is_refused_with_valid_errors(cli, version):
 
 
 def test_the_oracle_finds_mistakes():
-    """A judge who never says no is none."""
+    """A judge that never says no is none."""
     for version in VERSIONS:
         judge = oracle(version)
         good = {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}

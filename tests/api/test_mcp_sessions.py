@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions over MCP: what is kept between runs, who may use them, how they end, what is said then.
+"""Sessions over MCP: what is kept between runs, which clients may use them, how they end, what is said then.
 
 Over stdio in both eras; where several clients and keys are needed, over HTTP. Each structured result
 is held against the schema that its tool declares, and each connection ends with the schema oracle.

@@ -161,8 +161,8 @@ def test_sessions_of_somebody_else(cli):
     mine = Stream(server, **ANN).open()
     theirs = Answer(server, "POST", request("ping"), {"Content-Type": JSON, **BOB}, mine.path)
     assert theirs.status == 404
-    nobody = Answer(server, "POST", request("ping"), {"Content-Type": JSON}, mine.path)
-    assert nobody.status == 401
+    stranger = Answer(server, "POST", request("ping"), {"Content-Type": JSON}, mine.path)
+    assert stranger.status == 401
     assert mine.ask(request("ping"))["result"] == {}
     mine.close()
 

@@ -599,7 +599,7 @@ def test_consent(fresh, version, said, runs):
             "requestState": asked["requestState"],
         }
         answer = c.result("tools/call", params)
-        # an answer to what nobody asked is none
+        # an answer without a question is dropped
         unasked = {k: v for k, v in params.items() if k != "requestState"}
         assert c.result("tools/call", unasked)["resultType"] == "input_required"
         # the answer belongs to this code and to no other

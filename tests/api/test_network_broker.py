@@ -178,7 +178,7 @@ def test_keeper_killed_leaves_nothing(lab, rest, tools):
     below = tools.descendants(rest.process.pid)
     spaces = set()
     for pid in below:
-        with contextlib.suppress(OSError):  # those of gate and broker are nobody's to see
+        with contextlib.suppress(OSError):  # those of gate and broker cannot be seen
             spaces.add(os.readlink(f"/proc/{pid}/ns/net"))
     os.kill(rest.process.pid, signal.SIGKILL)
     rest.process.wait(600)

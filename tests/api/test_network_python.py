@@ -144,14 +144,14 @@ threading.Thread(target=serve, daemon=True).start()
         flags = ("--allow-host", f"127.0.0.1:{allowed}", "--allow-host", f"127.0.0.1:{closed}")
         ran = cli.run(CAUGHT + code, "--python", python, *flags)
     assert ran.error is None, ran
-    reached, own, refused, nobody = ran.result_json
+    reached, own, refused, closed_port = ran.result_json
     assert (reached, own) == (["hello"] * 2, ["own"] * 2), ran
     for value in refused:
         assert value[:2] == ["ConnectionRefusedError", 111], ran
         assert "nothing listens" in value[2] and f"127.0.0.1:{forbidden}" in value[2], ran
         assert value[4] < 5, ran
-    assert nobody[1][:2] == ["ConnectionRefusedError", 111] and str(closed) in nobody[1][2], ran
-    assert not refused[1][3] and not nobody[1][3]
+    assert closed_port[1][:2] == ["ConnectionRefusedError", 111] and str(closed) in closed_port[1][2], ran
+    assert not refused[1][3] and not closed_port[1][3]
     targets = {e["target"] for e in ran.security_events}
     assert f"127.0.0.1:{forbidden}" in targets and f"127.0.0.1:{allowed}" not in targets, ran
     assert [e for e in ran.security_events if e.get("action") == "resolve"] == [], ran

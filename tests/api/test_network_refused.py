@@ -176,7 +176,7 @@ def test_address_is_refused_without_a_rule_about_it(lab, narrow, which):
     address, port = ADDRESSES[which]
     ran = refused(lab, narrow, f"connect({address!r}, {port})")
     assert ran.attempt["errno"] in (13, 1, 101, 111, 113, 22), ran  # not a time-out
-    if which == "v6_link_local":  # needs a scope; the kernel says no before anybody is asked
+    if which == "v6_link_local":  # needs a scope; the kernel says no before the broker is asked
         return
     found = event(ran, action="connect", port=port)
     plain = address.removeprefix("::ffff:")
@@ -400,7 +400,7 @@ found"""
 
 
 def test_another_box_is_not_reached(lab, narrow):
-    """A server in one box; the other has the same addresses, and nobody there."""
+    """A server in one box; the other has the same addresses, and no server."""
     narrow.use("open_session", name="one")
     code = """
 import threading
@@ -530,7 +530,7 @@ def test_resolver_that_fails_is_no_trouble_for_others(lab, wide):
 
 
 def test_resolver_that_is_down_is_a_clear_error(lab, cli):
-    """Nobody listens on that port."""
+    """Nothing listens on that port."""
     code = PRELUDE + "attempt(lambda: connect('web.test', 80))"
     flags = ("--allow-host", "web.test", "--dns", f"{DNS}:5399")
     ran = Ran(cli.run(code, *flags, prefix=lab.prefix).json)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about hosts: which are good, who may narrow them, when they change, and what is told about them.
+"""Rules about hosts: which are good, which callers may narrow them, when they change, and what is told about them.
 
 By every door: command line, configuration file, network file, REST and MCP.
 """
@@ -270,7 +270,7 @@ def test_a_call_may_spell_a_name_otherwise(rest):
     assert tries(rest, ("web.test", 80), network=["Web.TEST.:80"])[0] == [True]
 
 
-# ---- who may what --------------------------------------------------------------------------------
+# ---- what callers may --------------------------------------------------------------------------------
 
 
 def test_call_narrows_what_the_key_has(rest):
@@ -284,7 +284,7 @@ def test_call_narrows_what_the_key_has(rest):
     answer = rest.post("/execute", {"code": "1", "network": {"deny": ["web.test"]}})
     assert (
         answer.status == 400 and "allow" in answer.error["message"]
-    ), "nobody means nothing by this"
+    ), "this would mean nothing"
 
 
 @pytest.mark.parametrize(

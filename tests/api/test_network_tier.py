@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tier "network": with it code reaches the hosts that the operator allows, without it nobody, whatever
+"""The tier "network": with it code reaches the hosts that the operator allows, without it none, whatever
 the imports say. The far side of the laboratory sees what leaves."""
 
 import pytest

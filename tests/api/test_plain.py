@@ -78,7 +78,7 @@ TEXTS = {
                     "l.emit(h.logging.makeLogRecord({'msg': 'kept'}))",
     "finaliser": "type('T', (), {'__del__': lambda self: print('gone')})() and None",
     "finaliser in a cycle": "[x.append(x) for x in [[type('T', (), {'__del__': lambda s: print('gone')})()]]] and None",
-    "file that nobody closes": "[f.write('x') for f in [open('f.txt', 'w')]] and None",
+    "file that is not closed": "[f.write('x') for f in [open('f.txt', 'w')]] and None",
     "named object": "class T:\n    def __del__(self): print('gone')\nt = T()",
     "named file": "f = open('out.txt', 'w')\nf.write('abc')",
     "file of a main function": "def main():\n    global f\n    f = open('out.txt', 'w')\n    f.write('abc')\n"

@@ -31,7 +31,7 @@ PACKAGES = "numpy pandas matplotlib scikit-learn requests lxml"
 
 
 def index_of_pip():
-    """Where pip goes when nobody tells it: the index, and the host of its files."""
+    """Where pip goes without options: the index, and the host of its files."""
     from pip._internal.models.index import PyPI
 
     return PyPI.simple_url, PyPI.file_storage_domain

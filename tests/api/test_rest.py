@@ -24,10 +24,10 @@ def api(program):
 
 @pytest.fixture(scope="module")
 def guarded(program):
-    """A server with two keys, and one for numbers: (ann, bob, nobody)."""
+    """A server with two keys, and one for numbers: (ann, bob, keyless)."""
     with open_cli(program) as cli:
-        nobody = serve(cli, env=KEYS)
-        yield Rest(nobody.port, "key-of-ann-1"), Rest(nobody.port, "key-of-bob-1"), nobody
+        keyless = serve(cli, env=KEYS)
+        yield Rest(keyless.port, "key-of-ann-1"), Rest(keyless.port, "key-of-bob-1"), keyless
 
 
 def texts(messages, stream="stdout"):
@@ -475,7 +475,7 @@ def test_what_is_no_file_is_not_read(api, name):
 
 
 def test_a_sparse_file_without_end_is_bounded(api):
-    """Whatever its size claims to be, nobody reads beyond it, and nothing hangs."""
+    """Whatever its size claims to be, no read goes beyond it, and nothing hangs."""
     r = api.run("f = open('huge', 'wb'); f.truncate(1 << 27); f.close()", session="sparse")
     answer = api.read("sparse", "huge", Range="bytes=134217720-134217727")
     assert (r["verdict"], answer.status) == ("ok", 206) and answer.data == b"\0" * 8
@@ -677,17 +677,17 @@ def test_too_many_runs(program):
 
 
 def test_without_a_key(guarded):
-    _, _, nobody = guarded
-    assert nobody.get("/health").status == 200
+    _, _, keyless = guarded
+    assert keyless.get("/health").status == 200
     for method, path in [("POST", "/execute"), ("GET", "/sessions"), ("PUT", "/sessions/s/files/a"),
                          ("GET", "/openapi.json"), ("GET", "/artifacts"), ("GET", "/nothing")]:  # fmt: skip
-        answer = nobody.ask(method, path, b"{}" if method != "GET" else None)
+        answer = keyless.ask(method, path, b"{}" if method != "GET" else None)
         assert answer.status == 401 and answer.headers["WWW-Authenticate"], path
 
 
 def test_the_numbers_of_all_keys_are_for_the_key_metrics(guarded):
-    """Where one key serves everybody they are its own: test_K_24 and test_K_10."""
-    ann, bob, nobody = guarded
+    """Where one key serves all clients they are its own: test_K_24 and test_K_10."""
+    ann, bob, keyless = guarded
 
     def ask(who):
         with contextlib.closing(who.connect()) as connection:
@@ -699,8 +699,8 @@ def test_the_numbers_of_all_keys_are_for_the_key_metrics(guarded):
         status, text = ask(who)
         assert status == 403 and b"constrictor_" not in text
         assert json.loads(text)["error"]["code"] == "metrics_not_allowed" and b"'metrics'" in text
-    assert ask(nobody)[0] == 401
-    status, text = ask(Rest(nobody.port, "key-of-metrics-1"))
+    assert ask(keyless)[0] == 401
+    status, text = ask(Rest(keyless.port, "key-of-metrics-1"))
     assert status == 200 and b"constrictor_runs_total" in text
 
 

@@ -143,7 +143,7 @@ def test_two_batches_share_the_server(api):
     """Neither waits for the end of the other: results of both come in turns."""
     body = json.dumps({"items": [{"code": "import time; time.sleep(0.05)"}] * 40, "order": "finish"})
     links, order = {name: api.connect() for name in "ab"}, []
-    for link in links.values():     # both are there before anybody reads
+    for link in links.values():     # both are there before any read
         link.request("POST", "/api/v1/batch", body, {"Content-Type": "application/json"})
 
     def read(name):

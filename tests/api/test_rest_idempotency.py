@@ -18,8 +18,8 @@ COUNT = {"code": "n = globals().get('n', 0) + 1\nn", "session": "counter", "stre
 @pytest.fixture(scope="module")
 def keyed(program):
     with open_cli(program) as cli:
-        nobody = serve(cli, env=KEYS)
-        yield Rest(nobody.port, "key-of-ann-1"), Rest(nobody.port, "key-of-bob-1")
+        server = serve(cli, env=KEYS)
+        yield Rest(server.port, "key-of-ann-1"), Rest(server.port, "key-of-bob-1")
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ def test_the_tool_set_works_out_of_the_box_and_again_offline(program, lab):
         flags = ("--tools", "restricted", *FLAGS, "--state", cli.folder / "state")
         before = installations(lab)
         server = Server(cli, *flags, "--index-url", lab.url)
-        wait_until(lambda: installations(lab) > before)       # before anybody asked
+        wait_until(lambda: installations(lab) > before)       # before any call asked
         with Http(server) as c:
             c.open()
             look_at_tools(c)

@@ -521,7 +521,7 @@ Audio(data=b"\\0" * 400_000, rate=8000)
 
 
 def test_pandas_shows_columns(lab):
-    """As in a notebook, and not as in a terminal that nobody has."""
+    """As in a notebook, and not as in a terminal."""
     shown = lab("import pandas as pd\nprint(pd.DataFrame([[1.5] * 15], columns=['column'] * 15))")
     assert shown.out.count("column") == 15
 
@@ -580,7 +580,7 @@ def test_model_reads_a_figure_of_plotly(model):
 
 
 def test_forged_chart(model):
-    """What a box says is a chart is checked before anybody takes it apart."""
+    """What a box says is a chart is checked before it is taken apart."""
     code = f"for bad in '[]', '{{', '\"x\"', '{{}}' + ' ' * 40_000, '[' * 30_000: " \
            f"display({{'{CHART}': bad, 'text/plain': 'kept'}}, raw=True)\n" \
            f"display({{'{CHART}': '{{\"summary\": \"\\\\u001b[31mred\"}}', 'a/b': 'x'}}, raw=True)"

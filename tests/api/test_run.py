@@ -464,7 +464,7 @@ def test_scratch_is_writable(cli):
 
 
 def test_temporary_folders_are_links_into_scratch(cli):
-    """Who may make files there, and that nothing is left of it for others, is as in folders of their own."""
+    """Which users may make files there, and that others find nothing of it, is as in their own folders."""
     code = """
         import os, stat, tempfile
         places = "/tmp", "/dev/shm"
@@ -527,7 +527,7 @@ def test_version(cli):
 
 @pytest.mark.skipif(not os.path.exists("/etc/ssl/certs/ca-certificates.crt"), reason="this machine has no such file")
 def test_whom_to_trust_is_known_without_network(cli):
-    """Debian's requests and pip load it when they are imported, whether or not anybody connects."""
+    """Debian's requests and pip load it when they are imported, whether or not code connects."""
     code = ("import os, ssl\nssl.create_default_context(cafile='/etc/ssl/certs/ca-certificates.crt')\n"
             "print([n for _, d, f in os.walk('/etc/ssl') for n in d + f])")
     result = cli.call("run", "-c", code)

@@ -331,7 +331,7 @@ def test_names_that_a_terminal_would_obey(cli):
 
 
 def test_hidden_names_are_shown(cli):
-    """--out . in a project: no .git/hooks, no .env, no .bashrc that anybody would obey."""
+    """--out . in a project: no .git/hooks, no .env, no .bashrc that a program would obey."""
     (cli.folder / ".git").mkdir()
     code = (
         "import os; os.makedirs('.git/hooks')\n"
@@ -435,7 +435,7 @@ def test_umask_holds(cli):
     assert (cli.folder / "out" / "a").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.root  # who may mount
+@pytest.mark.root  # it mounts
 def test_a_full_disk_leaves_no_half_file(cli):
     (cli.folder / "out").mkdir()
     code = "open('large', 'wb').write(b'x' * 300000); open('small', 'w').write('x')"

@@ -257,7 +257,7 @@ def test_too_many_runs_are_refused_at_once(serve, tools):
 
 
 GRACE_S = 5     # what runs may take to finish when the server is told to end
-TRIES = 5       # a busy machine may keep somebody waiting for as long, but not again and again
+TRIES = 5       # a busy machine may keep a client waiting for as long, but not again and again
 
 
 def gone(tree, tools):
@@ -374,7 +374,7 @@ def test_a_key_that_was_taken_away_stays_so_after_a_crash(cli, serve, tools):
     restart_gate(server, tools)
     assert server.run("1", **first).status == 401
     assert server.run("1", **second).status == 200
-    # Without the file nobody knows which keys are good, so nobody is served.
+    # Without the file no key is known to be good, so no client is served.
     keys.unlink()
     os.kill(gate_of(server, tools), signal.SIGSEGV)
     assert server.process.wait(timeout=60) != 0

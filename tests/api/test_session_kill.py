@@ -122,7 +122,7 @@ class Client(threading.Thread):
                     del self.artifacts[next(iter(self.artifacts))]
         announced = [file["path"] for file in answer["files"]]
         if f"f-{step % 5}.txt" not in announced and "files_error" not in answer:
-            return "the file that was written is not announced, and nobody says why"
+            return "the file that was written is not announced, and no answer says why"
         return None
 
 

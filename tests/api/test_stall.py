@@ -225,7 +225,7 @@ def transfer(server):
 
 
 def attack(server, folder, holder, lock, spinners=SPINNERS, seconds=1.5):
-    """The longest that anybody else waited meanwhile, by what was waited for."""
+    """The longest that another process waited meanwhile, by what was waited for."""
     status, text = server.ask("POST", "/api/v1/sessions", {"name": "stall"}, key="a")
     assert status == 201, text
     watches = {"health": Watch(lambda: server.ask("GET", "/health")), "run": Watch(server.one_and_one)}

@@ -277,7 +277,7 @@ def test_no_process_but_the_gate_has_the_pipes(client, tools):
                     if os.readlink(f"/proc/{pid}/fd/{fd}") in mine:
                         holders.append(pid)
     assert client.process.pid not in holders
-    assert len(set(holders)) <= 1  # its descriptors may be nobody's to read
+    assert len(set(holders)) <= 1  # its descriptors may be unreadable
 
 
 # ---- cancellation --------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ def all_gone(pids):
     return all(not os.path.exists(f"/proc/{pid}") for pid in pids)
 
 
-TRIES = 5  # a busy machine may keep somebody waiting for a second, but not again and again
+TRIES = 5  # a busy machine may keep a client waiting for a second, but not again and again
 
 
 def test_the_end_of_stdin_ends_everything_within_a_second(serve, tools):
@@ -382,7 +382,7 @@ def test_a_client_that_closes_stdout(cli):
 
 
 def test_the_server_does_not_outlive_its_parent(program, cli, tools):
-    """The parent is killed while somebody else still holds the pipes open."""
+    """The parent is killed while another process still holds the pipes open."""
     parent = """
 import subprocess, sys
 p = subprocess.Popen([sys.argv[1], 'stdio'], stdin=int(sys.argv[2]), stdout=int(sys.argv[3]))

@@ -53,7 +53,7 @@ def test_the_boxes_of_a_slot_have_the_same_stem(tree):
 
 
 def test_what_a_stem_may(tree, tools):
-    """One capability of a user namespace of its own, and no way to more; nobody may look into it."""
+    """One capability of a user namespace of its own, and no way to more; no process may look into it."""
     assert tools.wait_until(lambda: all(map(is_settled, tree.stems())))  # also of one that has just made a box
     for stem in tree.stems():
         now = status(stem)
@@ -139,7 +139,7 @@ def test_slots_have_nothing_in_common(tree, tools):
 
 
 def test_a_stem_without_a_box_is_killed(tree, tools):
-    """Nobody notices: the slot gets another."""
+    """No client notices: the slot gets another."""
     assert tools.wait_until(tree.resting)
     os.kill(tree.resting()[0], signal.SIGKILL)
     assert all(tree.works() for _ in range(5))
@@ -150,7 +150,7 @@ def test_a_stem_without_a_box_is_killed(tree, tools):
 def test_a_stem_is_killed_that_has_an_order(tree, tools, limits):
     """It has not said yet that it makes a box: who waits for that one is told, the others get another."""
     assert tools.wait_until(tree.resting)
-    stopped = tree.resting()[:2]        # with three in a row somebody is told
+    stopped = tree.resting()[:2]        # three in a row are logged
     for stem in stopped:
         os.kill(stem, signal.SIGSTOP)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -176,7 +176,7 @@ def stem_and_box(tree, namespace):
             with contextlib.suppress(OSError):
                 if os.readlink(f"/proc/{box}/ns/pid") == namespace:
                     return stem, box
-    raise AssertionError(f"nobody is in {namespace}")
+    raise AssertionError(f"no process is in {namespace}")
 
 
 def begun(tree, stream):

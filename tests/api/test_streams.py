@@ -95,7 +95,7 @@ def test_reader_goes_away(cli):
 
 
 def test_slow_reader(cli):
-    """Output that nobody reads for a while waits; none of it is lost."""
+    """Output that the client does not read for a while waits; none of it is lost."""
     process = cli.start("run", "-c", "for i in range(20000): print('%09d' % i)")
     time.sleep(0.5)
     out, _ = process.communicate(timeout=60)

@@ -89,7 +89,7 @@ def until_over(call, container, package):
 
 
 def test_P_01_create_python_env_returns_a_container_id(call):
-    """create_python_env() without parameters returns a container_id that nobody can guess; containers share nothing."""
+    """create_python_env() without parameters returns a container_id that cannot be guessed; containers share nothing."""
     first, second = call.create(), call.create()
     assert re.fullmatch(r"ctr-[0-9a-f]{32}", first) and first != second
     tools = {tool["name"]: tool for tool in call.connection.result("tools/list")["tools"]}
@@ -247,7 +247,7 @@ def test_P_06_b_a_run_that_does_not_end_is_ended_and_the_container_stays(cli, se
 
 
 def test_P_07_what_nobody_uses_is_cleaned_up(cli, lab):
-    """Containers, their packages and the links to their files go by themselves when nobody uses them; after 1 h by default."""
+    """Containers, their packages and the links to their files go by themselves when they are not used; after 1 h by default."""
     shown = cli.start("config", "--tools", "containers").communicate(timeout=60)[0].decode()
     for key in "session-ttl", "artifact-ttl":
         assert re.search(rf"^{key} = 1h\b", shown, re.M), shown

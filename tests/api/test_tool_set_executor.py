@@ -345,7 +345,7 @@ def test_E_15_packages_are_of_this_sandbox_only(call, cli):
         path = call("get_sandbox_info")[1]["path"]
         outside = subprocess.run([path, "-c", "import lab_good"], capture_output=True, text=True, timeout=600)
         assert "ModuleNotFoundError" in outside.stderr
-        # Who is not root may not read them there himself.
+        # A user other than root may not read them there.
         assert (cli.folder / "state" / "environments").is_dir()
     finally:
         call("reset_sandbox")

@@ -126,7 +126,7 @@ class Files(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def web():
-    """Two servers of files on the loopback: http, and https with a certificate that nobody trusts."""
+    """Two servers of files on the loopback: http, and https with an untrusted certificate."""
     servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files) for _ in range(2)]
     context = net_servers.Certificates().context("127.0.0.1")
     servers[1].socket = context.wrap_socket(servers[1].socket, server_side=True)
@@ -336,7 +336,7 @@ def test_K_08_health(api):
 
 
 def test_K_09_sessions_persist_and_are_cleaned_up(strict):
-    """Variables, imports and files stay between runs, and a session that nobody uses ends by itself."""
+    """Variables, imports and files stay between runs, and an unused session ends by itself."""
     strict.execute("import math\nn = 1\nopen('kept.txt', 'w').write('k')", session_id="p")
     for turn in (2, 3):
         assert strict.sync("n += 1\nprint(n, math.pi > 3, open('kept.txt').read())", session_id="p")["texts"] == [
@@ -348,15 +348,15 @@ def test_K_09_sessions_persist_and_are_cleaned_up(strict):
 
 def test_K_10_one_rule_of_keys_for_everything(strict):
     """With API_KEY every path wants it, MCP and metrics too: 401 "API key required", 401 "Invalid API key"."""
-    nobody, wrong = Kernels(strict.port), Kernels(strict.port, "not-the-key")
+    keyless, wrong = Kernels(strict.port), Kernels(strict.port, "not-the-key")
     for method, path in ALL_PATHS:
         body = {"code": "1"} if method == "POST" else None
-        for client, words in ((nobody, "API key required"), (wrong, "Invalid API key")):
+        for client, words in ((keyless, "API key required"), (wrong, "Invalid API key")):
             answer = client.ask(method, path, body)
             assert answer.status == 401 and words in answer.data.decode(), (path, answer)
             assert answer.json.get("detail", words) == words
             assert answer.headers["WWW-Authenticate"].startswith("Bearer")
-    assert nobody.ask("GET", "/health").status == 200  # as there: a monitor needs no key
+    assert keyless.ask("GET", "/health").status == 200  # as there: a monitor needs no key
     out = curl(strict, """curl -X POST "http://localhost:16010/api/v1/execute" \\
       -H "Content-Type: application/json" \\
       -H "Authorization: Bearer your-api-key" \\

@@ -652,7 +652,7 @@ def test_R_23_ordinary_python(c, code, expected):
 
 
 def test_R_24_stdio_and_http_with_a_token(shared):
-    """The set is served over stdio and HTTP; with SANDBOX_API_TOKEN nobody gets in without it."""
+    """The set is served over stdio and HTTP; with SANDBOX_API_TOKEN no client gets in without it."""
     token = "t" * 40
     server = Server(shared, *SET, env={"SANDBOX_API_TOKEN": token})
     assert server.fetch("POST", "/mcp", b"{}", {"Content-Type": "application/json"})[0] == 401

@@ -97,7 +97,7 @@ def test_cpu(bomb, code):
 
 
 def test_cpu_of_children(bomb):
-    """Neither a child nor a grandchild that nobody waits for escapes the account."""
+    """Neither a child nor a grandchild that no process waits for escapes the account."""
     code = (
         "import os, time\n"
         "for i in range(2):\n"
@@ -198,7 +198,7 @@ MEMORY_BOMBS = {
         " BlockingIOError: pass"
     ),
 }
-# Memory that belongs to no process. Without a cgroup nobody can count it for us; there the code must
+# Memory that belongs to no process. Without a cgroup the kernel does not count it; there the code must
 # run into another limit, as an error of its own. System V segments may be refused in any case.
 SHARED = (
     "pipes",
@@ -250,7 +250,7 @@ def test_memory_caught_in_python(bomb):
         "x = []\nwhile True:\n    try: x.append(bytearray(b'x' * (1 << 20)))\n    except"
         " MemoryError: pass"
     )
-    # Where nobody counts, it may go on until the time is up.
+    # Without a count it may go on until the time is up.
     wall = "100s" if os.geteuid() == 0 else "3s"
     result = bomb(code, "--memory", "64M", "--wall", wall, "--cpu", "100s")
     if result.counted:
@@ -491,7 +491,7 @@ def test_killed_by_a_child(bomb):
 
 
 def test_four_different_answers(cli):
-    """exit(137), an own SIGKILL, too much memory and too much time: nobody can mix them up."""
+    """exit(137), an own SIGKILL, too much memory and too much time: no two can be mixed up."""
     own_exit = cli.run(BEFORE + "raise SystemExit(137)")
     own_kill = cli.run(BEFORE + "import os\nos.kill(os.getpid(), 9)")
     memory = cli.run(BEFORE + MEMORY_BOMBS["heap"], "--memory", "64M", *WALL)

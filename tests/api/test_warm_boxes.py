@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes that have an environment's modules imported ahead: who gets them, what they may tell, and what they may cost.
+"""Boxes that have an environment's modules imported ahead: which runs get them, what they may tell, and what they may cost.
 
 Warmness is shown by facts: the module is in sys.modules before the code imports it, and says that it was imported
 before the run was asked for. One wheel has a module for each case, so that all environments have one lock.
@@ -150,7 +150,7 @@ def test_each_box_draws_its_own_random_numbers(server):
     assert len(drawn) == 6
 
 
-# ---- Who gets one -----------------------------------------------------------------------------------
+# ---- Which runs get one -----------------------------------------------------------------------------------
 
 def test_never_another_owner(server):
     ben = Rest(server.port, "b" * 32)
@@ -293,7 +293,7 @@ def test_what_was_learned_survives(start):
     server.process.wait(20)
     server = start(folder="again")
     assert server.get(f"/environments/{name}").json["learned"] == ["kit_slow"]
-    assert warm(server, name)["boxes"] == 0         # nobody has used it yet
+    assert warm(server, name)["boxes"] == 0         # no run has used it yet
     server.run("1", environment=name)
     wait_warm(server, name)
     assert server.run(IS_WARM, environment=name)["result"] == "True"

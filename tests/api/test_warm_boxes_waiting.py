@@ -17,7 +17,7 @@ from rest_client import serve
 MODULES = {
     "kit_thread": b"import threading\ndef turn():\n    while True:\n        pass\n"
                   b"threading.Thread(target=turn, daemon=True).start()\n",
-    # Nobody waits for them, so no process has their time, and each is gone soon.
+    # No process waits for them, so none has their time, and each is gone soon.
     "kit_relay": b"import os, signal, time\nif os.fork() == 0:\n    os.setsid()\n"
                  b"    signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n    while True:\n"
                  b"        if os.fork() == 0:\n            end = time.monotonic() + 0.2\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzz target of src/net: the input is what somebody writes as a rule, as a name, as the JSON of
+// Fuzz target of src/net: the input is a rule, as a name, as the JSON of
 // rules, as the path of a request.  Whatever is taken must come back the same from its own JSON, be
 // within itself, and a name that is taken must be one that the DNS can have.
 

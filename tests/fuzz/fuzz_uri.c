@@ -18,11 +18,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_sandbox(const char *uri)
 {
-    char place[FILE_URI_SESSION_MAX + 1], path[SCRATCH_PATH_MAX + 1], own[FILE_URI_MAX];
+    char session[FILE_URI_SESSION_MAX + 1], path[SCRATCH_PATH_MAX + 1], own[FILE_URI_MAX];
     char place2[FILE_URI_SESSION_MAX + 1], path2[SCRATCH_PATH_MAX + 1];
-    if (file_resources_parse_uri(uri, place, path) < 0)
+    if (file_resources_parse_uri(uri, session, path) < 0)
         return;
-    assert(place[0] && path[0] && path[0] != '/' && strncmp(path, "../", 3) != 0);
+    assert(session[0] && path[0] && path[0] != '/' && strncmp(path, "../", 3) != 0);
     exec_file_uri("ses_x", path, own, sizeof own);
     assert(file_resources_parse_uri(own, place2, path2) == 0);
     assert(strcmp(place2, "ses_x") == 0 && strcmp(path, path2) == 0);

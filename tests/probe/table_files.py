@@ -256,7 +256,7 @@ def descriptors():
         "output_cannot_be_read_back",
         "return open_only('/proc/self/fd/1', os.O_RDONLY)",
         ("ok", *READ_ONLY, "ENXIO"),
-        why="a pipe reopens for reading: code may eat its own output, nobody else's",
+        why="a pipe reopens for reading: code may eat its own output, not another's",
         recorded=True,
     )
     yield Probe(
@@ -266,7 +266,7 @@ def descriptors():
         "return [int(s['SigBlk'], 16), int(s['SigIgn'], 16) & ~((1 << 12) | (1 << 24))]",
         [0, 0],
         None,
-        why="outside it depends on who started the tests, and a box must not inherit that",
+        why="outside it depends on the user that started the tests, and a box must not inherit that",
     )
 
 

@@ -148,7 +148,7 @@ def test_a_flood_of_messages(cli):
 
 
 def test_asking_for_another_run(cli):
-    """A second receive() in the same box gets nothing that was meant for somebody else."""
+    """A second receive() in the same box gets nothing that was meant for another box."""
     code = LOAD + "print(_constrictor.receive())"
     result = cli.run(code, "--wall", "2s")
     assert result.verdict in ("ok", "error", "timeout_wall", "lost", "denied")

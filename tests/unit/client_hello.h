@@ -44,7 +44,7 @@ static inline size_t hello_message(const char *name, size_t extra, uint8_t *ret)
         memcpy(p, name, n);
         p += n;
     }
-    p = hello_put(p, 0xfe0d, 2); // ECH: what is inside is nobody's business
+    p = hello_put(p, 0xfe0d, 2); // ECH: its content does not matter
     p = hello_put(p, 4, 2);
     p = hello_put(p, 0x01020304, 4);
     p = hello_put(p, 21, 2);

@@ -133,7 +133,7 @@ static void forget_ended(void)
     ended = (struct ended){0};
 }
 
-static struct env_job *order(enum env_change change, const char *name, const char *what)
+static struct env_job *start_job(enum env_change change, const char *name, const char *what)
 {
     json_t *text = json_string(what);
     struct env_job_plan o = {.change = change,
@@ -222,7 +222,7 @@ __attribute__((unused)) static const char *code_said(void)
 __attribute__((unused)) static void install(const char *name, const char *what, const char *answer)
 {
     forget_ended();
-    assert_non_null(order(ENV_INSTALL, name, what));
+    assert_non_null(start_job(ENV_INSTALL, name, what));
     struct fake_box *b = give_installer();
     assert_non_null(b);
     json_decref(told(b));

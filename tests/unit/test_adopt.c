@@ -217,7 +217,7 @@ static void a_forged_ledger_is_not_believed(void **state)
     assert_int_equal(wire_send(keeper, WIRE_ADOPT, &m, NULL, 0), 0);
     assert_int_equal(sessions_adopt(&gate, &e), 0);
     assert_int_equal(sessions_count(&gate, NULL), 0);
-    assert_true(hear(WIRE_RELEASE, &m) && m.release.box == 4097); // a box that nobody knows
+    assert_true(hear(WIRE_RELEASE, &m) && m.release.box == 4097); // an unknown box
 }
 
 static void two_entries_of_one_session(void **state)

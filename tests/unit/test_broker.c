@@ -98,7 +98,7 @@ static void test_another_port_is_refused(void **state)
     char target[64];
     snprintf(target, sizeof target, "%s:%u", LOCAL, port);
     expect_event("connect", "port_not_allowed", target);
-    // Nobody listens there in the box, either.
+    // In the box nothing listens there, either.
     assert_int_equal(box_connect(address, port), -ECONNREFUSED);
 }
 
@@ -323,7 +323,7 @@ static void test_a_resolver_that_fails_is_told_apart(void **state)
         box_ask(cases[i].question, answer);
         if (strncmp(answer, cases[i].answer, strlen(cases[i].answer)) != 0)
             fail_msg("%s: %s", cases[i].name, answer);
-        // Known for some seconds: nobody waits twice.
+        // Known for some seconds: no look-up waits twice.
         began = clock_ms();
         assert_int_equal(box_lookup(cases[i].name, address), cases[i].code);
         assert_true(clock_ms() - began < 3000);
@@ -336,7 +336,7 @@ static void test_a_dead_resolver_is_an_answer(void **state)
     char address[INET_ADDRSTRLEN];
     (void)state;
     memset(&config.dns_servers, 0, sizeof config.dns_servers);
-    add_rule(&config.dns_servers, "127.0.0.1:1"); // nobody there
+    add_rule(&config.dns_servers, "127.0.0.1:1"); // nothing listens
     broker_run_usual();
     int64_t began = clock_ms();
     assert_int_equal(box_lookup(LOCAL, address), QUERY_FAILED);

@@ -169,7 +169,7 @@ static void test_http_for_another_host_is_refused(void **state)
     hears_reset(fd);
     done(fd, far);
     expect("http", "host_mismatch");
-    // HTTP/2 and TLS name hosts where nobody looks.
+    // HTTP/2 and TLS name hosts where the broker does not look.
     static const char *const upgrades[] = {"h2c", "TLS/1.2", "websocket, h2c"};
     for (size_t i = 0; i < ARRAY_LEN(upgrades); i++) {
         fd = reach(&far);
@@ -213,7 +213,7 @@ static void test_http_is_known_by_its_first_line(void **state)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         if (cases[i].first[0]) {
             say(fd, cases[i].first);
-            hears(far, cases[i].first); // it waits for nobody
+            hears(far, cases[i].first); // it does not wait
         }
         snprintf(text, sizeof text, "%s%s", cases[i].second, rest);
         say(fd, text);
@@ -558,7 +558,7 @@ static void test_the_broker_does_not_answer_itself(void **state)
             struct cmsghdr h;
             char room[CMSG_SPACE(sizeof from)];
         } control = {.h = {CMSG_LEN(sizeof from), IPPROTO_IP, IP_PKTINFO}};
-        struct iovec text = {"no question of anybody", 22};
+        struct iovec text = {"no question of any use", 22};
         struct msghdr m = {.msg_name = &at,
                            .msg_namelen = sizeof at,
                            .msg_iov = &text,

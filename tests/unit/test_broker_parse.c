@@ -69,7 +69,7 @@ static void test_what_is_no_hello(void **state)
         copy[i] = 0xff;
         (void)tls_hello_read(copy, n, name);
     }
-    // Longer than anybody sends.
+    // Longer than any client sends.
     n = hello_records("a.example.org", 20000, 16384, data);
     assert_int_equal(tls_hello_read(data, TLS_HELLO_MAX, name), TLS_HELLO_BAD);
 }

@@ -55,7 +55,7 @@ static void files_without_rows_are_swept_and_rows_without_files(void **state)
     assert_int_equal(access("/etc/passwd", F_OK), 0);
 }
 
-// As somebody else who can write there.
+// As another process that can write there.
 static void change_catalogue(const char *sql)
 {
     sqlite3 *db;
@@ -207,7 +207,7 @@ static bool killed_at(unsigned step, void (*work)(int), int announced)
     return WIFSIGNALED(status);
 }
 
-// Invariant (1) as the dead process left it, before anybody mends anything: no row without its
+// Invariant (1) as the dead process left it, before any repair: no row without its
 // file.
 static void check_rows(void)
 {
@@ -314,7 +314,7 @@ static void a_descriptor_is_all_that_it_needs(void **state)
     int status;
     store_close(store);
     store = NULL;
-    // Behind a folder that nobody but root may search.
+    // Behind a folder that only root may search.
     char closed[128], inner[160];
     snprintf(closed, sizeof closed, "%s/closed", folder_path);
     snprintf(inner, sizeof inner, "%s/closed/inner", folder_path);

@@ -65,7 +65,7 @@ static void test_what_is_taken(void **state)
     json_t *answer = take(GOOD);
     assert_true(json_is_true(json_object_get(answer, "valid")));
     json_decref(answer);
-    // Fields that nobody knows go, entries that are none go, and who has a violation is not valid.
+    // Unknown fields and invalid entries are dropped, and code with a violation is not valid.
     answer = take("{'check':{'valid':true,'error':null,'more':1,'violations':[1,{'kind':'import'},"
                   "{'kind':'import','target':'os','reason':'no','line':'x','extra':[]}]," ANALYSIS
                   ",'recommendations':[{'rule':'a'},{'rule':'a','message':'b','line':null}],"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of what check.py says about names that are read before they are bound: tables, and generated
-programs that are executed to see who is right. It shall never cry wolf.
+programs that are executed to see which is right. It shall never cry wolf.
 """
 
 import builtins

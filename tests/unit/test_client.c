@@ -45,7 +45,7 @@ static void test_somebody_new_gets_in(void **state)
     assert_int_equal(client_mcp.client_count, MANY);
 }
 
-// Old ones with open calls stand in the way of nobody.
+// Old ones with open calls do not block new ones.
 static void test_busy_ones_stay(void **state)
 {
     (void)state;

@@ -165,9 +165,9 @@ static void test_what_the_kernel_holds(void **state)
     assert_true(code_policy_has_network(&config, NULL));
     assert_int_equal(code_policy_make(&config, "guarded", NULL, true, false, &policy, &e), 0);
     assert_true(code_policy_freezes(&config, policy));
-    assert_false(code_policy_has_network(&config, policy)); // nobody allowed hosts
+    assert_false(code_policy_has_network(&config, policy)); // no hosts are allowed
     json_decref(policy);
-    // A list of the call alone is about imports only: nobody spoke of tiers.
+    // A list of the call alone is about imports only: it says nothing of tiers.
     assert_int_equal(code_policy_make(&config, NULL, list, true, false, &policy, &e), 0);
     assert_false(code_policy_freezes(&config, policy));
     json_decref(policy);

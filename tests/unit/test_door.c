@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of http/door and http/origin: who gets in.
+// Unit tests of http/door and http/origin: which requests get in.
 
 #include "unit.h"
 
@@ -62,7 +62,7 @@ static void hosts_are_read_strictly(void **state)
         {"[0:0:0:0:0:0:0:1]:65535", "::1", 65535, true},
         {"mcp.example.org:", "mcp.example.org", -1, false},
         {"127.0.0.1.nip.example", "127.0.0.1.nip.example", -1, false},
-        {"0x7f.1", "0x7f.1", -1, false}, // a name like any other, and so nobody's
+        {"0x7f.1", "0x7f.1", -1, false}, // a name like any other: not local
     };
     static const char *const bad[] = {
         "",
@@ -315,7 +315,7 @@ static void keys_and_names(void **state)
     check_keys(rows, ARRAY_LEN(rows));
 }
 
-// Those among whom the places for runs are divided.
+// The owners that share the runs.
 static void owners_are_counted_by_name(void **state)
 {
     (void)state;

@@ -7,13 +7,13 @@
 
 #define L3 "cccccccccccccccccccccccccccccccc"
 
-// Nobody is asked: it is ready at once.
+// No index is asked: it is ready at once.
 static void is_known(const char *name, const char *what, const char *wheel)
 {
     union wire_message m;
     json_t *path = NULL;
     forget_ended();
-    assert_non_null(order(ENV_INSTALL, name, what));
+    assert_non_null(start_job(ENV_INSTALL, name, what));
     assert_false(hear(WIRE_ACQUIRE, &m));
     assert_int_equal(ended.calls, 1);
     assert_string_equal(state_said(), "ready");
@@ -87,7 +87,7 @@ static void other_conditions(void **state)
     snprintf(interp.version, sizeof interp.version, "3.11.2");
     is_known("four", "lab-a", L1);
     snprintf(config.find_links, sizeof config.find_links, "/srv/wheels");
-    install("five", "lab-a", answer); // a folder that anybody may have changed
+    install("five", "lab-a", answer); // a folder that may have changed
     config.find_links[0] = '\0';
 }
 
@@ -134,7 +134,7 @@ static void wheels_that_are_gone(void **state)
     assert_int_equal(envs_delete(&gate, "me", "one", &e), 0);
     assert_int_equal(env_db_remove_wheel(gate.envs->db, L1, &e), 0);
     forget_ended();
-    assert_non_null(order(ENV_INSTALL, "two", "lab-a"));
+    assert_non_null(start_job(ENV_INSTALL, "two", "lab-a"));
     struct fake_box *b = give_installer(); // which has to bring it again
     assert_non_null(b);
     json_decref(told(b));
@@ -160,7 +160,7 @@ static void wheels_of_a_scope(void **state)
     const char *both = OK(PACKAGE("lab-a", "1.0", W1) "," PACKAGE("lab-b", "2.0", W2));
     install("one", "lab-b", both);
     assert_string_equal(state_said(), "ready");
-    install("two", "lab-b", both); // no wheel of W1 is everybody's
+    install("two", "lab-b", both); // no wheel of W1 is shared
     add_wheel(W1, L1);
     assert_int_equal(envs_delete(&gate, "me", "two", &e), 0);
     row = (struct env_row){.python = "3.11.2",
@@ -172,7 +172,7 @@ static void wheels_of_a_scope(void **state)
     is_known("three", "lab-b", L1);
 }
 
-// SECURITY: answers are shared by all keys: one for another question must not be left for anybody.
+// SECURITY: answers are shared by all keys: one for another question must not be stored.
 // Outside of quotes case and blanks mean nothing; what a marker compares with is taken as it is
 // written.
 static void markers_as_they_are_written(void **state)
@@ -220,7 +220,7 @@ static void builds_name_no_hosts(void **state)
 }
 
 // SECURITY: the broker learns NET_LEARNED_MAX in its life and refuses all of a list with more.  So
-// a page that names many must not end all installations of everybody.
+// a page that names many must not end the installations of all.
 static void only_so_many_hosts(void **state)
 {
     (void)state;
@@ -229,7 +229,7 @@ static void only_so_many_hosts(void **state)
         char name[16];
         snprintf(name, sizeof name, "env-%d", job);
         forget_ended();
-        assert_non_null(order(ENV_INSTALL, name, "lab-a"));
+        assert_non_null(start_job(ENV_INSTALL, name, "lab-a"));
         struct fake_box *b;
         for (int round = 0; (b = give_installer()); round++) {
             int n = snprintf(answer, sizeof answer,

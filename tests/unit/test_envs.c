@@ -59,7 +59,7 @@ static void known_wheels_are_ready(void **state)
     json_decref(path);
     // What is there already needs no box.
     forget_ended();
-    assert_non_null(order(ENV_INSTALL, "base", "Lab_A>=1"));
+    assert_non_null(start_job(ENV_INSTALL, "base", "Lab_A>=1"));
     assert_int_equal(ended.calls, 1);
     assert_string_equal(state_said(), "ready");
     union wire_message m;
@@ -73,7 +73,7 @@ static void known_wheels_are_ready(void **state)
     json_t *one = envs_describe(&gate, "me", "base", &e);
     assert_int_equal(json_array_size(json_object_get(one, "requirements")), 1);
     char *text = json_dumps(one, 0);
-    assert_null(strstr(text, L2)); // who knows a wheel can read it
+    assert_null(strstr(text, L2)); // knowing a wheel's ID is enough to read it
     free(text);
     json_decref(one);
     json_t *status = envs_status_of(&gate, "me", "base", "Lab.A", &e);
@@ -87,7 +87,7 @@ static void what_a_box_is_told(void **state)
     add_wheel(W1, L1);
     install("base", "lab-a", OK(PACKAGE("lab-a", "1.0", W1)));
     forget_ended();
-    assert_non_null(order(ENV_INSTALL, "base", "lab-b"));
+    assert_non_null(start_job(ENV_INSTALL, "base", "lab-b"));
     struct fake_box *b = give_installer();
     json_t *request = told(b);
     char *text = json_dumps(json_object_get(request, "requirements"), JSON_COMPACT);
@@ -118,7 +118,7 @@ static void lies_of_a_box(void **state)
 {
     (void)state;
     static const char *const lies[] = {
-        OK(PACKAGE("lab-a", "1.0", W1)), // nobody has it, and it left nothing
+        OK(PACKAGE("lab-a", "1.0", W1)), // no environment has it; nothing is left
         OK(PACKAGE("lab-a", "1.0", "../../etc")),
         OK(PACKAGE("Lab_A", "1.0", W1)),
         OK(PACKAGE("", "1.0", W1)),
@@ -146,8 +146,8 @@ static void jobs_of_one_environment_queue(void **state)
     add_wheel(W1, L1);
     add_wheel(W2, L2);
     forget_ended();
-    struct env_job *first = order(ENV_INSTALL, "base", "lab-a"),
-                   *second = order(ENV_INSTALL, "base", "lab-b");
+    struct env_job *first = start_job(ENV_INSTALL, "base", "lab-a"),
+                   *second = start_job(ENV_INSTALL, "base", "lab-b");
     assert_non_null(first);
     assert_non_null(second);
     struct fake_box *b = give_installer();
@@ -170,8 +170,8 @@ static void cancelled(void **state)
 {
     (void)state;
     forget_ended();
-    struct env_job *first = order(ENV_INSTALL, "base", "lab-a"),
-                   *second = order(ENV_INSTALL, "base", "lab-b");
+    struct env_job *first = start_job(ENV_INSTALL, "base", "lab-a"),
+                   *second = start_job(ENV_INSTALL, "base", "lab-b");
     char id[ENV_JOB_ID_SIZE];
     snprintf(id, sizeof id, "%s", env_job_id(second));
     assert_true(envs_cancel(&gate, "you", id, &e) < 0);
@@ -197,19 +197,19 @@ static void uninstalled_and_reset(void **state)
     add_wheel(W2, L2);
     install("base", "lab-a", OK(PACKAGE("lab-a", "1.0", W1) "," PACKAGE("lab-b", "1.0", W2)));
     forget_ended();
-    assert_non_null(order(ENV_UNINSTALL, "base", "lab-b"));
+    assert_non_null(start_job(ENV_UNINSTALL, "base", "lab-b"));
     assert_string_equal(state_said(), "failed"); // needed by lab-a
     forget_ended();
-    assert_non_null(order(ENV_UNINSTALL, "base", "lab-c"));
+    assert_non_null(start_job(ENV_UNINSTALL, "base", "lab-c"));
     assert_string_equal(state_said(), "failed");
     forget_ended();
-    assert_non_null(order(ENV_UNINSTALL, "base", "Lab_A"));
+    assert_non_null(start_job(ENV_UNINSTALL, "base", "Lab_A"));
     assert_string_equal(state_said(), "ready");
     assert_int_equal(json_array_size(json_object_get(ended.status, "removed")), 2);
     install("base", "lab-a>=1",
             OK(PACKAGE("lab-a", "1.0", W1))); // another set: no box remembers it
     forget_ended();
-    assert_non_null(order(ENV_RESET, "base", ""));
+    assert_non_null(start_job(ENV_RESET, "base", ""));
     assert_string_equal(state_said(), "ready");
     json_t *path = NULL;
     assert_int_equal(envs_path(&gate, "me", "base", &path, &e), 0);
@@ -342,7 +342,7 @@ static void questions_to_the_porter(void **state)
     assert_true(answered.failed);
     assert_int_equal(answered.error.code, ERR_DISK_FULL);
     assert_string_equal(answered.error.hint, "h");
-    porter_says(q, "\"op\":\"stored\""); // once more: nobody waits
+    porter_says(q, "\"op\":\"stored\""); // once more: no job waits
     assert_int_equal(answered.calls, 1);
     json_decref(q);
     struct env_ask *a =
@@ -370,7 +370,7 @@ static void on_exported(uint64_t bytes, const struct err *error, void *argument)
     exported_bytes = bytes;
 }
 
-static struct env_job *order_import(const char *name, int fd)
+static struct env_job *start_import(const char *name, int fd)
 {
     struct env_job_plan o = {.change = ENV_IMPORT,
                              .owner = "me",
@@ -406,8 +406,8 @@ static void out_and_in_again(void **state)
     assert_int_equal(exported_calls, 1);
     assert_int_equal(exported_bytes, 77);
     json_decref(q);
-    // What the file has is not what everybody gets for this wheel.
-    assert_non_null(order_import("copy", file));
+    // The file's wheel is not the shared one of this name.
+    assert_non_null(start_import("copy", file));
     q = porter_hears(&fd);
     assert_string_equal(json_string_value(json_object_get(q, "op")), "import");
     assert_true(fd >= 0);
@@ -429,7 +429,7 @@ static void out_and_in_again(void **state)
     char *key = strstr(manifest, "\"sha256\"");
     assert_non_null(key);
     memcpy(key, "\"wheel\" ", 8);
-    assert_non_null(order_import("older", file));
+    assert_non_null(start_import("older", file));
     q = porter_hears(NULL);
     snprintf(text, sizeof text,
              "\"op\":\"imported\",\"manifest\":%s,\"wheels\":[{\"sha256\":\"" W1
@@ -444,14 +444,14 @@ static void out_and_in_again(void **state)
         "null", "{}", "{\"format\":1,\"python\":\"3.11.2\",\"lock\":[]}",
         "{\"format\":1,\"python\":\"2.7\",\"lock\":[],\"requirements\":[\"a\"]}"};
     for (size_t i = 0; i < ARRAY_LEN(lies); i++) {
-        assert_non_null(order_import("lies", file));
+        assert_non_null(start_import("lies", file));
         q = porter_hears(NULL);
         snprintf(text, sizeof text, "\"op\":\"imported\",\"wheels\":[],\"manifest\":%s", lies[i]);
         porter_says(q, text);
         json_decref(q);
         assert_string_equal(state_said(), "failed");
     }
-    assert_non_null(order_import("lies", file));
+    assert_non_null(start_import("lies", file));
     q = porter_hears(NULL);
     snprintf(text, sizeof text, "\"op\":\"imported\",\"wheels\":[],\"manifest\":%s", manifest);
     porter_says(q, text); // without its wheel
@@ -500,7 +500,7 @@ static void wheels_that_nobody_has(void **state)
     assert_string_equal(ids[0], L2);
     assert_int_equal(env_db_orphans(gate.envs->db, env_now_ms() - 60000, ids, 4), 0); // too early
     assert_int_equal(env_db_remove_wheel(gate.envs->db, L1, &e), 0);
-    assert_true(env_db_has_wheel(gate.envs->db, L1)); // somebody has it
+    assert_true(env_db_has_wheel(gate.envs->db, L1)); // an environment has it
     // Under pressure they go, but not before runs that were told of them have ended.
     config.env_quota_bytes = 2500;
     assert_true(env_make_room(gate.envs, 1000, &e) < 0);

@@ -10,16 +10,16 @@
 #include "exec/exec_input.h"
 #include "mcp/tools/file_resources.h"
 
-static void check(const char *uri, const char *place, const char *path)
+static void check(const char *uri, const char *session, const char *path)
 {
-    char found_place[FILE_URI_SESSION_MAX + 1] = "?", found_path[SCRATCH_PATH_MAX + 1] = "?";
-    int r = file_resources_parse_uri(uri, found_place, found_path);
-    if (!place) {
+    char found_session[FILE_URI_SESSION_MAX + 1] = "?", found_path[SCRATCH_PATH_MAX + 1] = "?";
+    int r = file_resources_parse_uri(uri, found_session, found_path);
+    if (!session) {
         assert_int_equal(r, -1);
         return;
     }
     assert_int_equal(r, 0);
-    assert_string_equal(found_place, place);
+    assert_string_equal(found_session, session);
     assert_string_equal(found_path, path);
 }
 

@@ -390,7 +390,7 @@ static void what_another_gate_left_behind_is_in_nobodys_way(void **state)
     assert_int_equal(ask_write("file", 7, 0, "new"), 0);
     assert_int_equal(ask(FILE_COMMIT, "file"), 0);
     assert_true(holds("file", "new"));
-    // Nobody asks for its name: a list sweeps it, once it is old.
+    // No request names it: a list sweeps it, once it is old.
     put(".constrictor-0000000a.part", "half of");
     assert_int_equal(ask(FILE_LIST, ""), 0);
     assert_int_equal(access(".constrictor-0000000a.part", F_OK), 0);

@@ -358,7 +358,7 @@ static void notifications_are_for_loud_denials_only(void **state)
             if (strcmp(dump[nr].name, quiet[i]) == 0)
                 assert_false(interpret(&programs[FILTER_TELL], &data) == SECCOMP_RET_USER_NOTIF &&
                              interpret(&programs[FILTER_ZYGOTE], &data) == SECCOMP_RET_ALLOW);
-        // Only what is denied is ever told of: an allowed call must not wait for anybody.
+        // Only what is denied is ever told of: an allowed call must not wait.
         if (strcmp(dump[nr].action, "allow") == 0)
             assert_int_equal(interpret(&programs[FILTER_TELL], &data), SECCOMP_RET_ALLOW);
     }
@@ -374,8 +374,8 @@ static void notifications_are_for_loud_denials_only(void **state)
     assert_int_equal(interpret(&programs[FILTER_TELL], &netlink), SECCOMP_RET_ERRNO | EAFNOSUPPORT);
 }
 
-// An ipc namespace is a slot's and outlives its box (box/spawn.c): nothing may be left in it, by
-// nobody.  So the zygote's half refuses these, and not the last one, whatever their arguments are.
+// An ipc namespace is a slot's and outlives its box (box/spawn.c): nothing may be left in it.  So
+// the zygote's half refuses these, and not the last one, whatever their arguments are.
 static void nothing_is_left_in_an_ipc_namespace(void **state)
 {
     (void)state;

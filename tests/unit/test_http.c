@@ -284,7 +284,7 @@ static void the_end_of_a_client_is_seen(void **state)
     for (unsigned i = 0; i < ARRAY_LEN(requests); i++) {
         int fd = client();
         say(fd, requests[i], strlen(requests[i]));
-        spin(400); // longer than request_ms: it is not the client who is slow
+        spin(400); // longer than request_ms: the client is not the slow one
         assert_non_null(held);
         assert_int_equal(http_exchanges(server), 1);
         say(fd, "what comes now is early", 23);

@@ -150,7 +150,7 @@ class Tags(unittest.TestCase):
         try:
             from pip._vendor.packaging.tags import sys_tags
         except ImportError:
-            return                      # nobody to compare with
+            return                      # nothing to compare with
         theirs = [(tag.interpreter, tag.abi, tag.platform) for tag in sys_tags()]
         mine = list(tags.tags())
         self.assertEqual([tag for tag in mine if tag in set(theirs)], [tag for tag in theirs if tag in set(mine)])
@@ -320,7 +320,7 @@ class Wheels(Folders):
             with open(os.path.join(target, name), "wb") as file:
                 file.write(content)
         with open(os.path.join(target, "lab_x.py"), "w") as file:
-            file.write("X = 'the source was read'\n")       # unchecked: nobody looks
+            file.write("X = 'the source was read'\n")       # unchecked
         self.assertEqual(os.popen(f"cd {target} && {sys.executable} -c 'import lab_x; print(lab_x.X)'").read(), "42\n")
 
     def test_mutations(self):
@@ -493,7 +493,7 @@ class Installing(Folders if LONG else object):
 
     def test_lists(self):
         self.refused("denied_package", "lab-good", deny=["LAB_go*"])
-        self.assertEqual(self.lab.requests, [])             # before anybody was asked
+        self.assertEqual(self.lab.requests, [])             # before any request
         self.assertIn("lab-good", self.refused("denied_package", "lab-needs", deny=["lab-good"])["message"])
         self.refused("denied_package", "lab-needs", allow=["lab-needs"])
         self.fine("lab-needs", allow=["lab-*"])

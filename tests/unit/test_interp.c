@@ -143,7 +143,7 @@ static void a_prefix_that_is_the_whole_system_is_refused(void **state)
     for (size_t i = 0; i < ARRAY_LEN(wide); i++) {
         struct stat st;
         if (stat(wide[i], &st) < 0)
-            continue; // what is not there shows nobody anything
+            continue; // a missing folder shows no files
         if (parse_one(wide[i]) == 0)
             fail_msg("'%s' was taken", wide[i]);
         assert_int_equal(e.code, ERR_INTERPRETER);

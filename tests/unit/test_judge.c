@@ -191,7 +191,7 @@ static void requests_are_judged(void **state)
         {"1.2.3.0/24~~/x", "1.2.3.4", "PUT", "/y", true, NET_HTTP, 0},
         {"1.2.3.4", "1.2.3.4", "PUT", "/y", false, NET_ALLOWED, 0},
         {"10.0.0.1~~/x", "10.0.0.1", "PUT", "/x", true, NET_ALLOWED, 0},
-        // nobody says which host: closed
+        // no host is named: closed
         {"1.2.3.4~~/x 1.2.3.5", NULL, "PUT", "/x", true, NET_ADDRESS_REFUSED, 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

@@ -66,7 +66,7 @@ static void answer_tcp(int listener)
     (void)close(fd);
 }
 
-// For DNS the answer is the question: enough to see that somebody is there.  To what the Python
+// For DNS the answer is the question: enough to see that a server answers.  To what the Python
 // side asks it is always yes.
 static void answer_udp(int sock, bool ask)
 {
@@ -534,7 +534,7 @@ static int gate_gives_up(int sock, const struct keeper_facts *facts, void *argum
     b = acquire(false);
     MUST(b.id);
     release(&b);
-    MUST(link_fd == -1); // the last one leads to nobody
+    MUST(link_fd == -1); // the last one leads nowhere
     return 0;
 }
 
@@ -551,7 +551,7 @@ static int gate_reloads(int sock, const struct keeper_facts *facts, void *argume
     size_t count = 0;
     expect(WIRE_FILES, &m, fds, &count);
     MUST(m.files.present == 1U << (WIRE_FILES_MAX - 1) && count == 1);
-    // What was appended is the broker's first words, in a file of nobody else's.
+    // What was appended is the broker's first words, in a file of its own.
     int audit = open(argument, O_RDONLY | O_CLOEXEC);
     MUST(audit >= 0 && read(audit, text, sizeof text) == 6 && memcmp(text, "begun\n", 6) == 0);
     return 0;

@@ -101,7 +101,7 @@ static void a_sealed_process_has_the_files_of_one_folder(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-// What an errno of connect() tells: Landlock's EACCES comes before anybody is looked for.
+// What an errno of connect() tells: Landlock's EACCES comes before the address is looked up.
 static int dial(void)
 {
     struct sockaddr_in at = {
@@ -112,7 +112,7 @@ static int dial(void)
     return r;
 }
 
-// The broker, and boxes with network: TCP is somebody else's business, everything else as ever.
+// The broker, and boxes with network: TCP is judged in another layer, everything else as ever.
 static int sealed_with_network(void)
 {
     static const char *const files[] = {"/etc/hosts", "/nowhere", NULL};

@@ -182,7 +182,7 @@ static void answers_find_their_run(void **state)
     say_ended(4096 + 2, END_CPU);
     assert_true(a.ends == 0 && b.ends == 1 && b.end == END_CPU);
     say_ended(4096 + 2, END_CPU);     // said twice
-    say_ended(4096 + 3, END_CPU);     // nobody's
+    say_ended(4096 + 3, END_CPU);     // no run's
     say_ended(2 * 4096 + 1, END_CPU); // another box that had a's slot
     assert_true(a.ends == 0 && b.ends == 1 && c.ends == 0);
     say_ended(4096 + 1, END_OWN);
@@ -207,7 +207,7 @@ static void a_box_for_a_run_that_is_gone_is_given_back(void **state)
     expect_cancel(ta);
     expect_silence();
     assert_int_equal(l.unwanted, 1);
-    assert_int_equal(l.free_count, LINK_RUNS_MAX - 1); // the place is taken until the answer
+    assert_int_equal(l.free_count, LINK_RUNS_MAX - 1); // the entry is taken until the answer
     uint64_t tb = acquire(&b);
     assert_true(ta % LINK_RUNS_MAX != tb % LINK_RUNS_MAX);
     give_box(ta, 55, 1);
@@ -246,12 +246,12 @@ static void figures_find_their_box(void **state)
     assert_int_equal(link_measure(&l, 4096 + 7, 9), 0);
     assert_int_equal(wire_recv(keeper, &m, NULL, 0, NULL), 1);
     assert_true(m.h.type == WIRE_MEASURE && m.measure.box == 4096 + 7 && m.measure.cpu_ms == 9);
-    say_measured(7); // an earlier box in this place
+    say_measured(7); // an earlier box of this slot
     say_measured(0);
     assert_int_equal(a.measures, 0);
     say_measured(4096 + 7);
     assert_int_equal(a.measures, 1);
-    a.live.late = true; // who had it before has asked
+    a.live.late = true; // its former user has asked
     say_measured(4096 + 7);
     assert_int_equal(a.measures, 1);
     say_measured(4096 + 7);
@@ -285,7 +285,7 @@ static void boxes_of_an_earlier_gate(void **state)
     memset(&adopted, 0, sizeof adopted);
     assert_int_equal(wire_send(keeper, WIRE_ADOPT, &m, fds, 1), 0);
     turn();
-    expect_release(31, END_CANCELLED); // nobody here takes any
+    expect_release(31, END_CANCELLED); // no run takes any
     l.on_adopt = on_adopt;
     l.adopt_argument = &adopted;
     assert_int_equal(wire_send(keeper, WIRE_ADOPT, &m, fds, 1), 0);
@@ -318,7 +318,7 @@ static void a_cancelled_request_that_is_refused_leaves_room(void **state)
     assert_true(a.boxes == 0 && a.denials == 0);
     assert_true(l.unwanted == 0 && room_calls == 1);
     assert_int_equal(l.free_count, LINK_RUNS_MAX);
-    uint64_t tb = acquire(&b); // gets a's place, but not a's ticket
+    uint64_t tb = acquire(&b); // gets a's entry, but not a's ticket
     assert_true(ta != tb && ta % LINK_RUNS_MAX == tb % LINK_RUNS_MAX);
     give_box(ta, 0, 0);
     assert_int_equal(b.denials, 0);
@@ -341,7 +341,7 @@ static void answers_to_questions_that_nobody_asked(void **state)
     assert_int_equal(l.free_count, LINK_RUNS_MAX);
 }
 
-// The run hears of no box, so nobody else would ever end it.
+// The run hears of no box, so nothing else would ever end it.
 static void a_box_without_its_one_descriptor_is_refused_and_given_back(void **state)
 {
     (void)state;
@@ -389,7 +389,7 @@ static void news_are_passed_on_and_their_descriptors_closed(void **state)
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         memset(&m, 0, sizeof m);
         m.files.present = types[i] == WIRE_FILES ? 3 : 0;
-        // Nobody listens: nothing happens.
+        // No run listens: nothing happens.
         l.on_news = NULL;
         news.calls = 0;
         assert_int_equal(wire_send(keeper, types[i], &m, fds, 2), 0);
@@ -435,7 +435,7 @@ static void a_keeper_that_does_not_read_makes_us_busy(void **state)
         result = link_acquire(&l, &r.box_request, &m, &e);
     assert_true(result < 0);
     assert_int_equal(e.code, ERR_BUSY);
-    uint32_t free_count = l.free_count; // what was not sent holds no place
+    uint32_t free_count = l.free_count; // what was not sent holds no entry
     assert_true(link_acquire(&l, &r.box_request, &m, &e) < 0);
     assert_int_equal(l.free_count, free_count);
 }

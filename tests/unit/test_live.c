@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static const struct live_user nobody;
+static const struct live_user no_calls;
 
 static int begin_kept(void **state)
 {
@@ -29,7 +29,7 @@ static void frames_reach_whoever_listens(void **state)
     assert_string_equal(saw.result, "{}");
     assert_int_equal(saw.flags, FRAME_HAS_FILES);
     assert_true(saw.exits == 1 && saw.status == 0x100);
-    live_listen(b, &nobody, NULL); // nothing to call is fine
+    live_listen(b, &no_calls, NULL); // nothing to call is fine
     say(FRAME_RESULT, "{}", 2);
     say(FRAME_EXIT, (const char *)&gone, sizeof gone);
     turn();
@@ -270,7 +270,7 @@ static void inv1_frames_are_never_mixed(void **state)
     frame_reader_done(&r);
 }
 
-// Who listens next does not have the bytes.  The box sees a frame that was cut off.
+// The next listener does not get the bytes.  The box sees a frame that was cut off.
 static void what_another_had_lent_is_dropped(void **state)
 {
     (void)state;

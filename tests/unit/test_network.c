@@ -237,7 +237,7 @@ static void a_run_without_network_knows_no_broker(void **state)
     json_decref(w.result);
 }
 
-// Nobody waits for a broker that is gone; what it did not say is null.
+// No run waits for a broker that is gone; what it did not say is null.
 static void a_dead_broker_is_said(void **state)
 {
     (void)state;
@@ -270,7 +270,7 @@ static void a_broker_that_hangs_costs_a_second(void **state)
     wait_ms(600);
     assert_int_equal(w.calls, 1);
     assert_true(json_is_null(at(w.result, "usage.network")));
-    broker_reports(b, ""); // nobody's any more
+    broker_reports(b, ""); // of no run any more
     json_decref(w.result);
 }
 
@@ -305,7 +305,7 @@ static void a_new_broker_gets_the_grants(void **state)
         json_decref(w[i].result);
     }
     fd_close(&broker);
-    link_broker(); // nobody lives
+    link_broker(); // no box lives
     assert_null(broker_hears());
 }
 
@@ -357,7 +357,7 @@ static void runs_of_a_session_are_granted_each(void **state)
     json_decref(grant);
     box_says(b, "{\"exit_code\": 0}");
     broker_hears_settle(b->id);
-    broker_reports(b, ",\"hosts_left_out\":7"); // of the run before: nobody's
+    broker_reports(b, ",\"hosts_left_out\":7"); // of the run before: dropped
     assert_int_equal(w.calls, 0);
     broker_reports(b, "");
     keeper_measures(b);
@@ -457,7 +457,7 @@ static void parse_answers(void **state)
         {"[\"api.example.org:443\", \"x y\"]", ERR_BAD_VALUE, "1"},
         {"[7]", ERR_BAD_VALUE, "0"},
         {"{\"allows\": []}", ERR_BAD_VALUE, "allows"},
-        {"{\"deny\": [\"b.example.net\"]}", ERR_BAD_VALUE, "allow"}, // nobody means nothing by this
+        {"{\"deny\": [\"b.example.net\"]}", ERR_BAD_VALUE, "allow"}, // this would mean nothing
         {"[\"api.example.org\"]", ERR_NETWORK_NOT_ALLOWED, "api.example.org"}, // every port
         {"[\"other.test:443\"]", ERR_NETWORK_NOT_ALLOWED, "other.test"},
         {"[\"127.0.0.1\"]", ERR_NETWORK_NOT_ALLOWED, "127.0.0.1"},
@@ -530,7 +530,7 @@ static void reports_are_not_trusted(void **state)
     struct fake_box *b = give(true, false);
     for (size_t i = 1; i < ARRAY_LEN(bad); i++)
         broker_says(bad[i]);
-    broker_reports(b, ""); // nobody asked
+    broker_reports(b, ""); // not asked for
     box_says(b, "{\"exit_code\": 0}");
     end_box(b, END_DONE);
     assert_int_equal(w.calls, 0);

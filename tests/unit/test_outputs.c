@@ -141,7 +141,7 @@ static void test_one_owner_leaves_room_for_others(void **state)
     for (unsigned i = 0; i < 100; i++)
         assert_int_equal(add("bob", i, OUTPUT_STDOUT, 4 * MIB), 0);
     assert_true(has("alice", 1000, OUTPUT_STDOUT));
-    // Three of them fill it all; then the oldest of whoever has most goes.
+    // Three of them fill it all; then the oldest of the owner with most goes.
     for (unsigned i = 0; i < 7; i++)
         assert_int_equal(add("carol", 2000 + i, OUTPUT_STDOUT, 4 * MIB), 0);
     for (unsigned i = 0; i < 7; i++)

@@ -365,7 +365,7 @@ static void test_hosts_that_are_learned(void **state)
     next = net_policy_load(&config, -1, &e);
     assert_int_equal(net_policy_learn_from(next, p, &e), 0);
     assert_int_equal(net_policy_of(next, NET_INSTALLER)->rules.allow_count, 1 + NET_LEARNED_MAX);
-    // Nobody else has any of it.
+    // No other owner has any of it.
     assert_int_equal(net_policy_of(p, "somebody")->rules.allow_count, 0);
     net_policy_free(next);
     net_policy_free(p);

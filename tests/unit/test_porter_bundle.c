@@ -239,7 +239,7 @@ static void bad_paths(void **state)
         draft_file(&draft, cases[i].path, 0, "2");
         draft_end(&draft);
         must_be_bad(cases[i].with);
-        assert_int_equal(seen.begun, 1); // nobody saw the bad one
+        assert_int_equal(seen.begun, 1); // the bad one was never shown
     }
     draft_begin(&draft);
     draft_raw(&draft, "a\0b", 3, 0, "1");

@@ -302,7 +302,7 @@ static void killed_at_any_moment_no_wheel_is_half(void **state)
 
 // ---- a full disk --------------------------------------------------------------------------------
 
-// In a mount namespace, so that nobody else sees it.  False: there can be none here.
+// In a mount namespace, so that no other process sees it.  False: there can be none here.
 static bool small_disk(const char *options)
 {
     uid_t uid = geteuid();

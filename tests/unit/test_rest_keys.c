@@ -115,7 +115,7 @@ static void test_what_keys_hold_is_bounded(void **state)
     }
     (void)take(k, "bob", "large 0", "body", 20000, KEYS_NOT_KEPT);
     (void)take(k, "bob", "large 39", "body", 20000, KEYS_KEPT);
-    (void)take(k, "ann", "9999", "body", 20000, KEYS_KEPT); // somebody else's stay
+    (void)take(k, "ann", "9999", "body", 20000, KEYS_KEPT); // another owner's stay
     for (int owner = 0; owner < 10; owner++)
         for (int i = 0; i < 16; i++) {
             char name[16];

@@ -122,14 +122,14 @@ static void installed_once_for_all(void **state)
     assert_false(restricted_package_is_awaited(&gate, "restricted"));
     assert_true(path_is_ours("restricted"));
     assert_false(path_is_ours("guarded"));
-    // Nobody sees it.
+    // No client sees it.
     static const char *const owners[] = {"", "me"};
     for (size_t i = 0; i < ARRAY_LEN(owners); i++) {
         json_t *list = envs_list(&gate, owners[i]);
         assert_int_equal(json_array_size(list), 1); // base
         json_decref(list);
     }
-    // And it stays, however long nobody uses it.
+    // And it stays, however long it is unused.
     assert_int_equal(env_db_forget_sets(gate.envs->db, INT64_MAX, env_now_ms()), 0);
     assert_int_equal(env_db_orphans(gate.envs->db, INT64_MAX, (char[1][ENV_WHEEL_ID + 1]){""}, 1),
                      0);
@@ -202,7 +202,7 @@ static void closed_while_some_wait(void **state)
     restricted_package_close(&gate);
     restricted_package_cancel(w);
     json_decref(told(b));
-    says(b, OK(PACKAGE_OURS)); // for nobody
+    says(b, OK(PACKAGE_OURS)); // for no job
     assert_int_equal(calls, 0);
 }
 

@@ -122,7 +122,7 @@ static const struct verdict_case {
     {"SIGBUS on a full scratch", END_OWN, SCRATCH_FULL, true, KILLED(SIGBUS), NULL,
      VERDICT_DISK_FULL, LIMIT_SCRATCH, 122, SIGBUS},
     {"no status at all", END_OWN, 0, false, 0, NULL, VERDICT_LOST, LIMIT_NONE, 125, 0},
-    // somebody ended it
+    // it was ended from outside
     {"wall", END_WALL, 0, false, 0, NULL, VERDICT_TIMEOUT_WALL, LIMIT_WALL, 124, 0},
     {"wall, with a result too late", END_WALL, 0, true, EXITED(0), "{}", VERDICT_TIMEOUT_WALL,
      LIMIT_WALL, 124, 0},

@@ -53,7 +53,7 @@ static void kinds(void **state)
     }
 }
 
-// JSON has numbers that we cannot hold.  Who sent one waits for the answer to a request, so that is
+// JSON has numbers that we cannot hold.  Its sender waits for the answer to a request, so that is
 // named.
 static void a_number_that_is_too_large_is_of_its_request(void **state)
 {

@@ -218,7 +218,7 @@ s = socket.socket(type=socket.SOCK_DGRAM); s.sendto(b"x", ("127.0.0.1", 9))
 s.connect(("127.0.0.1", 9))
 s.sendmsg([b"x"], [], 0, ("127.0.0.1", 9))
 """)
-        # "localhost" may be ::1 first, where nobody listens.
+        # "localhost" may be ::1 first, where nothing listens.
         self.assertEqual([q for q in self.broker.questions if "::1" not in q], [])
 
     def test_port_that_the_broker_took(self):

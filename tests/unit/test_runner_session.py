@@ -328,7 +328,7 @@ class Cases(Boxes):
     def test_given_variables(self):
         out = self.fine("[a, b['k'], é]", variables={"a": [1, None], "b": {"k": True}, "é": 2.5})
         self.assertEqual(out.result_json, [[1, None], True, 2.5])
-        self.assertNotIn("variables", out.answers[0])       # nobody changed them
+        self.assertNotIn("variables", out.answers[0])       # nothing changed them
 
     def test_given_variables_that_the_code_changes(self):
         out = self.fine("a += 1; del b", variables={"a": 1, "b": 2, "c": 3})
@@ -418,7 +418,7 @@ class Cases(Boxes):
                     break
                 others.append(x)
             id(x) == before"""
-        # The last two are kept alive, so nobody can take their place.
+        # The last two are kept alive, so no new value gets their address.
         reused = []
         for made in "A()", "S()", "[len]", "deque()", "[1.5]", "float(str(2.5))":
             out = self.session(classes, f"x = {made}", again.format(made))

@@ -17,7 +17,7 @@
 #include "base/fd.h"
 #include "cli/saver.h"
 
-struct place {
+struct folder {
     char top[64]; // holds the folder of --out, and things beside it
     struct config *config;
     struct saver saver;
@@ -31,7 +31,7 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
     return remove(path);
 }
 
-static void begin(struct place *p)
+static void begin(struct folder *p)
 {
     struct err e = {0};
     snprintf(p->top, sizeof p->top, "/var/tmp/constrictor-unit.XXXXXX");
@@ -45,7 +45,7 @@ static void begin(struct place *p)
         fail_msg("%s", e.message);
 }
 
-static void end(struct place *p)
+static void end(struct folder *p)
 {
     fd_close(&p->saver.sock);
     saver_end(&p->saver, false);
@@ -54,14 +54,14 @@ static void end(struct place *p)
 }
 
 // The name of a file beside or in the folder.
-static const char *at(const struct place *p, const char *name)
+static const char *at(const struct folder *p, const char *name)
 {
     static char path[2048];
     snprintf(path, sizeof path, "%s/%s", p->top, name);
     return path;
 }
 
-static void assert_holds(const struct place *p, const char *name, const char *text)
+static void assert_holds(const struct folder *p, const char *name, const char *text)
 {
     char found[256] = "";
     int fd = open(at(p, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -72,13 +72,13 @@ static void assert_holds(const struct place *p, const char *name, const char *te
     fd_close(&fd);
 }
 
-static bool is_there(const struct place *p, const char *name)
+static bool is_there(const struct folder *p, const char *name)
 {
     struct stat st;
     return lstat(at(p, name), &st) == 0;
 }
 
-static struct saver_answer save_text(const struct place *p, const char *path, const char *text)
+static struct saver_answer save_text(const struct folder *p, const char *path, const char *text)
 {
     struct saver_answer a;
     saver_save_bytes(p->saver.sock, path, text, strlen(text), &a);
@@ -86,7 +86,7 @@ static struct saver_answer save_text(const struct place *p, const char *path, co
 }
 
 // A file of `size` bytes that begins with a text; the rest is 0.
-static struct saver_answer save_file(const struct place *p, const char *path, const char *text,
+static struct saver_answer save_file(const struct folder *p, const char *path, const char *text,
                                      uint64_t size)
 {
     struct saver_answer a;
@@ -99,7 +99,7 @@ static struct saver_answer save_file(const struct place *p, const char *path, co
 static void files_and_bytes_arrive(void **state)
 {
     (void)state;
-    struct place p;
+    struct folder p;
     struct stat st;
     begin(&p);
     struct saver_answer a = save_text(&p, "image-1.png", "picture");
@@ -112,7 +112,7 @@ static void files_and_bytes_arrive(void **state)
     assert_string_equal(a.saved, "deep/er/table.csv");
     assert_holds(&p, "out/deep/er/table.csv", "a,b\n");
     assert_int_equal(stat(at(&p, "out/deep/er/table.csv"), &st), 0);
-    assert_int_equal(st.st_mode & 0133, 0); // nobody's program, nobody else's to write
+    assert_int_equal(st.st_mode & 0133, 0); // not executable, writable by its owner only
     assert_true(save_text(&p, "empty", "").ok);
     assert_holds(&p, "out/empty", "");
     // One that became shorter, and one whose bytes come in another order.
@@ -128,7 +128,7 @@ static void files_and_bytes_arrive(void **state)
 static void what_is_there_stays(void **state)
 {
     (void)state;
-    struct place p;
+    struct folder p;
     begin(&p);
     FILE *f = fopen(at(&p, "victim"), "w");
     assert_non_null(f);
@@ -151,7 +151,7 @@ static void what_is_there_stays(void **state)
 static void no_folder_that_is_a_link(void **state)
 {
     (void)state;
-    struct place p;
+    struct folder p;
     begin(&p);
     assert_int_equal(mkdir(at(&p, "elsewhere"), 0777), 0);
     assert_int_equal(symlink("../elsewhere", at(&p, "out/sub")), 0);
@@ -183,7 +183,7 @@ static void no_path_that_leads_out(void **state)
                                       "2J",
                                       "a/..",
                                       "\xed\xa0\x80"};
-    struct place p;
+    struct folder p;
     begin(&p);
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         struct saver_answer a = save_text(&p, bad[i], "theirs");
@@ -199,7 +199,7 @@ static void no_path_that_leads_out(void **state)
 static void nothing_is_hidden(void **state)
 {
     (void)state;
-    struct place p;
+    struct folder p;
     begin(&p);
     assert_string_equal(save_text(&p, ".bashrc", "x").saved, "_bashrc");
     assert_string_equal(save_text(&p, ".git/hooks/.x", "x").saved, "_git/hooks/_x");
@@ -210,7 +210,7 @@ static void nothing_is_hidden(void **state)
 static void a_file_that_is_given_up(void **state)
 {
     (void)state;
-    struct place p;
+    struct folder p;
     begin(&p);
     saver_begin(p.saver.sock, "deep/x", 100);
     saver_data(p.saver.sock, "abc", 3, 0);
@@ -224,7 +224,7 @@ static void a_file_that_is_given_up(void **state)
 static void what_no_gate_sends(void **state)
 {
     (void)state;
-    struct place p;
+    struct folder p;
     for (int i = 0; i < 3; i++) {
         begin(&p);
         saver_begin(p.saver.sock, "x", 2);
@@ -243,7 +243,7 @@ static void what_no_gate_sends(void **state)
 static void holes_stay_holes_and_room_is_bounded(void **state)
 {
     (void)state;
-    struct place p;
+    struct folder p;
     struct stat st;
     begin(&p);
     assert_true(save_file(&p, "sparse", "begin", 40 << 20).ok);
@@ -263,7 +263,7 @@ static void holes_stay_holes_and_room_is_bounded(void **state)
 static void a_bounded_number(void **state)
 {
     (void)state;
-    struct place p;
+    struct folder p;
     unsigned saved = 0;
     begin(&p);
     for (unsigned i = 0; i < SAVER_FILES_MAX + 10; i++) {
@@ -280,7 +280,7 @@ static void a_bounded_number(void **state)
 static void half_a_file_is_removed(void **state)
 {
     (void)state;
-    struct place p;
+    struct folder p;
     begin(&p);
     char ask[16 + SCRATCH_PATH_MAX + 1 + 7] = {1, 0, 0, 0, 0, 0, 0, 0, 100};
     size_t length = 16 + SCRATCH_PATH_MAX + 1;

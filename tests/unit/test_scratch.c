@@ -451,7 +451,7 @@ static void another_file_in_the_middle_of_a_read(void **state)
     assert_non_null(strstr(saw.reply.error.message, "replaced"));
 }
 
-// A box that gives a little now and then does not keep anybody waiting for ever.
+// A box that gives a little now and then does not keep the gate waiting for ever.
 static void a_box_that_dribbles(void **state)
 {
     (void)state;

@@ -400,7 +400,7 @@ static void a_list_of_calls_is_all_that_is_left(void **state)
 
 // ---- its end ------------------------------------------------------------------------------------
 
-// The end of the pipe shows that the sealed process is gone, though nobody told it.
+// The end of the pipe shows that the sealed process is gone, though no message said so.
 static void it_dies_with_its_parent(void **state)
 {
     (void)state;

@@ -25,7 +25,7 @@ static void runs_take_turns_in_the_order_of_asking(void **state)
     assert_true(w[0].calls == 1 && w[0].end == END_DONE && !w[0].lost);
     box_takes_run(b, "two");
     box_answers(b);
-    box_answers(b); // a second answer is nobody's
+    box_answers(b); // a second answer is dropped
     keeper_measures(b);
     assert_true(w[1].calls == 1 && w[2].calls == 0);
     box_takes_run(b, "three");
@@ -35,7 +35,7 @@ static void runs_take_turns_in_the_order_of_asking(void **state)
     assert_true(w[2].calls == 1 && s->state == SESSION_IDLE && gate.running == 0);
 }
 
-// A short run that went well asks nobody; one that failed does.
+// A short run that went well asks nothing; one that failed does.
 static void what_a_short_run_used_is_read_here(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of keeper/state: where the folder is, who may have it, and that nothing in it can make
-// the keeper touch anything else.
+// Unit tests of keeper/state: where the folder is, which users may have it, and that nothing in it
+// can make the keeper touch anything else.
 
 #include "unit.h"
 
@@ -20,7 +20,7 @@
 
 static struct config config;
 static struct slots slots;
-static char place[64], path[128];
+static char base[64], path[128];
 
 enum { GATE_UID = 70000 };
 
@@ -28,9 +28,9 @@ static int begin(void **state)
 {
     (void)state;
     config_init(&config);
-    snprintf(place, sizeof place, "/tmp/constrictor-state-XXXXXX");
-    assert_non_null(mkdtemp(place));
-    snprintf(path, sizeof path, "%s/state", place);
+    snprintf(base, sizeof base, "/tmp/constrictor-state-XXXXXX");
+    assert_non_null(mkdtemp(base));
+    snprintf(path, sizeof path, "%s/state", base);
     snprintf(config.state, sizeof config.state, "%s", path);
     slots = (struct slots){.lock_fd = -1, .uid_first = geteuid(), .uid_count = 1};
     return 0;
@@ -52,7 +52,7 @@ static int remove_one(const char *name, const struct stat *st, int kind, struct 
 static int end(void **state)
 {
     (void)state;
-    return nftw(place, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return nftw(base, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static void put(const char *name, const char *text, time_t time_s)
@@ -100,13 +100,13 @@ static void must_fail(const char *with, const char *hint)
 
 // ---- where it is --------------------------------------------------------------------------------
 
-static void the_place_follows_the_option_root_xdg_and_home(void **state)
+static void the_path_follows_the_option_root_xdg_and_home(void **state)
 {
     (void)state;
     static const struct {
         const char *option;
         bool root;
-        const char *xdg, *home, *place; // NULL: nowhere
+        const char *xdg, *home, *base; // NULL: nowhere
     } cases[] = {
         {"/x/y", true, "/a", "/b", "/x/y"},
         {"/x/y///", false, NULL, NULL, "/x/y"},
@@ -125,9 +125,9 @@ static void the_place_follows_the_option_root_xdg_and_home(void **state)
         struct err e = {0};
         snprintf(config.state, sizeof config.state, "%s", cases[i].option);
         int r = state_find(&config, cases[i].root, cases[i].xdg, cases[i].home, got, &e);
-        assert_int_equal(r == 0, cases[i].place != NULL);
-        if (cases[i].place)
-            assert_string_equal(got, cases[i].place);
+        assert_int_equal(r == 0, cases[i].base != NULL);
+        if (cases[i].base)
+            assert_string_equal(got, cases[i].base);
         else
             assert_non_null(strstr(e.hint, "--state"));
     }
@@ -144,8 +144,8 @@ static void missing_folders_are_made_for_us_alone(void **state)
 {
     (void)state;
     struct state s;
-    snprintf(path, sizeof path, "%s/a/b/c", place);
-    snprintf(config.state, sizeof config.state, "%s/a//b/c/", place);
+    snprintf(path, sizeof path, "%s/a/b/c", base);
+    snprintf(config.state, sizeof config.state, "%s/a//b/c/", base);
     must_open(&s);
     assert_int_equal(s.number, 1);
     assert_int_equal(look("").st_mode & 0777, 0700);
@@ -249,7 +249,7 @@ static void a_link_or_a_file_is_refused(void **state)
 {
     (void)state;
     char other[128];
-    snprintf(other, sizeof other, "%s/other", place);
+    snprintf(other, sizeof other, "%s/other", base);
     assert_int_equal(mkdir(other, 0700), 0);
     assert_int_equal(symlink(other, path), 0);
     must_fail("symbolic link", "--state");
@@ -345,7 +345,7 @@ static void nothing_else_changes_hands(void **state)
     must_open(&s);
     state_close(&s);
     // What a gate that was taken over might leave for the next start.
-    snprintf(from, sizeof from, "%s/roots", place);
+    snprintf(from, sizeof from, "%s/roots", base);
     int fd = open(from, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     (void)close(fd);
@@ -439,7 +439,7 @@ static void tidying_up_touches_nothing_of_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STATE_TEST(the_place_follows_the_option_root_xdg_and_home),
+        STATE_TEST(the_path_follows_the_option_root_xdg_and_home),
         STATE_TEST(missing_folders_are_made_for_us_alone),
         STATE_TEST(each_server_has_a_folder_and_finds_it_again),
         STATE_TEST(a_killed_server_lets_go),

@@ -172,7 +172,7 @@ static void the_oldest_of_the_same_owner_make_room(void **state)
     assert_int_equal(store_figures(store, "k").bytes, 800000);
     assert_int_equal(store_figures(store, NULL).bytes, 1700000);
 
-    // One that can never fit is refused before anything is read, and costs nobody anything.
+    // One that can never fit is refused before anything is read, and costs nothing.
     struct artifact a = named("k", "p", "huge");
     int fds = unit_fd_count();
     a.size = UINT64_MAX; // a sparse file of any size
@@ -257,7 +257,7 @@ static void artifacts_expire_by_themselves(void **state)
     loop_for(60);
     assert_true(store_by_token(store, a.token, &found));
     ahead_s = 3601;
-    assert_false(store_by_token(store, a.token, &found)); // before anybody swept
+    assert_false(store_by_token(store, a.token, &found)); // before any sweep
     assert_false(store_by_path(store, "k", "p", "old.txt", &found));
     assert_string_equal(store_why_gone(store, a.token, "old.txt"), "has expired");
     assert_null(store_why_gone(store, a.token, "other.txt"));

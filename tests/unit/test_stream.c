@@ -209,7 +209,7 @@ static void test_resume_goes_on(void **state)
     last_id(sent(&first), id);
     note(s, "two");
     fake_close(&first);
-    note(s, "three"); // nobody is there
+    note(s, "three"); // no client is there
     assert_ptr_equal(stream_find(&shelf, id, &sequence), s);
     stream_resume(s, &second.x, sequence);
     assert_null(strstr(sent(&second), "one"));
@@ -263,7 +263,7 @@ static void test_forged_ids(void **state)
     note(s, "1");
     last_id(sent(&f), id);
     assert_non_null(stream_find(&shelf, id, &sequence));
-    assert_null(stream_find(&other, id, &sequence)); // somebody else's session
+    assert_null(stream_find(&other, id, &sequence)); // another client's session
     static const char *const around[][2] = {{"", "0"},  {" ", ""}, {"", " "}, {"0x", ""},
                                             {"", "-1"}, {"+", ""}, {"", "\n"}};
     for (size_t i = 0; i < ARRAY_LEN(around); i++) {

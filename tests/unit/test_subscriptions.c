@@ -75,7 +75,7 @@ static void test_filter(void **state)
     assert_int_equal(client_count(&none), 1);
 
     end(&tools);
-    mcp_list_changed(&client_mcp, MCP_LIST_TOOLS, NULL); // to nobody
+    mcp_list_changed(&client_mcp, MCP_LIST_TOOLS, NULL); // to no client
     end(&uris);
     end(&none);
     assert_int_equal(client_mcp.calls, 0);
@@ -286,7 +286,7 @@ static void test_legacy(void **state)
     struct client_outlet stream;
     struct mcp_client *client = agreed_session();
     client_open(&stream);
-    mcp_list_changed(&client_mcp, MCP_LIST_TOOLS, NULL); // nobody listens at the moment
+    mcp_list_changed(&client_mcp, MCP_LIST_TOOLS, NULL); // no client listens at the moment
     client->outlet = &stream.outlet;
     for (int i = 0; i < MCP_LIST_MAX; i++)
         mcp_list_changed(&client_mcp, (enum mcp_list)i, NULL);
@@ -310,7 +310,7 @@ static void test_legacy(void **state)
 
     assert_int_equal(error_code(subscribe(client, WATCHED)), 0);
     mcp_client_end(client);
-    mcp_resource_updated(&client_mcp, WATCHED, NULL); // to nobody
+    mcp_resource_updated(&client_mcp, WATCHED, NULL); // to no client
     mcp_list_changed(&client_mcp, MCP_LIST_TOOLS, NULL);
     client_close(&stream);
 }
@@ -357,7 +357,7 @@ static void test_little_is_kept(void **state)
     end(&c);
 }
 
-// With keys, one owner leaves half of the places to others; without, there is nobody else.
+// With keys, one owner leaves half of the room to others; without, there is only one.
 static void test_share(void **state)
 {
     static struct client_outlet all[1024];

@@ -210,7 +210,7 @@ static void test_expiry(void **state)
     ahead_s = 3700;
     client_wait(120);
     assert_int_equal(client_code(of_task("", "tasks/get", client_text(made, "taskId"))), -32602);
-    // Nobody answered: the work is given up, and that can be seen for another hour.
+    // The client did not answer: the work is given up, and that can be seen for another hour.
     expect_status("", client_text(asked, "taskId"), "failed");
     expect_status("", client_text(running, "taskId"), "working");
     ahead_s = 7500;
@@ -263,7 +263,7 @@ static void test_total_cap(void **state)
     }
     for (int i = 0; i < 200; i++)
         json_decref(slow("late", 600));
-    // Room comes from those who have most.
+    // Room comes from the owners that have most.
     expect_status("early", client_text(kept, "taskId"), "cancelled");
     assert_int_equal(client_code(of_task("o0", "tasks/get", client_text(gone, "taskId"))), -32602);
     json_decref(kept);

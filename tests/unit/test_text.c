@@ -91,7 +91,7 @@ static void sizes(void **state)
         {"0.9999999999999999999999T", 0, 1099510528264},
         {"1.5", -EINVAL, 0}, // half a byte
         {"0.0M", -ERANGE, 0},
-        {"1MB", -EINVAL, 0}, // 1000 or 1024: nobody can tell
+        {"1MB", -EINVAL, 0}, // 1000 or 1024: unclear
         {"1 M", -EINVAL, 0},
         {"1mib", -EINVAL, 0},
         {"M", -EINVAL, 0},

@@ -31,7 +31,7 @@ static const struct mcp_tool first = {
 
 static const struct mcp_tool second = {
     .name = "tool",
-    .description = "Does another thing. Which nobody lists.",
+    .description = "Does another thing. Which no list names.",
     .input_schema =
         "{\"type\": \"object\", \"properties\": {\"code\": {\"type\": \"string\", \"maxLength\": "
         "20}, "
