@@ -289,9 +289,9 @@ static void show_self_test(json_t *test)
     put(BOLD, 0, "Self-test: attempts to escape from a box without network");
     putchar('\n');
     json_array_foreach (json_object_get(test, "probes"), i, one) {
-        bool held = json_is_true(json_object_get(one, "held"));
+        bool passed = json_is_true(json_object_get(one, "held"));
         printf("  %-18s", json_string_value(json_object_get(one, "name")));
-        put(held ? GREEN : RED, 8, held ? "held" : "BROKEN");
+        put(passed ? GREEN : RED, 8, passed ? "held" : "BROKEN");
         printf("%s (", json_string_value(json_object_get(one, "what")));
         put(PLAIN, 0, json_string_value(json_object_get(one, "outcome")));
         printf(")\n");
