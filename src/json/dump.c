@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dump: see dump.h.  Whatever is out of the ordinary (nested too deep, text that is not UTF-8) is
-// left to jansson, which decides about it as ever.
+// dump: see dump.h.  Unusual values (nested too deep, text that is not UTF-8) are left to jansson,
+// which decides about them.
 
 #include "json/dump.h"
 
@@ -16,14 +16,14 @@
 #include "base/utf8.h"
 
 enum {
-    DEPTH_MAX = 128, // SECURITY: a value of somebody else's may not use up the stack
+    DEPTH_MAX = 128, // SECURITY: an untrusted value must not exhaust the stack
     SHARED_MAX = 4,
     FLAGS = JSON_COMPACT | JSON_ENCODE_ANY,
-    BLOCK = 4096,    // bytes of a text that are written without a look at the room
-    SMALL = 64,      // the same, where there may be none
+    BLOCK = 4096,    // bytes of a text written per check of the free space
+    SMALL = 64,      // the same, while the buffer may be full
     WORST = 6,       // bytes that one byte becomes: \u001F
-    SLACK = 16,      // for a word that is written whole, and a character beyond the block
-    LARGE = 1 << 20, // from there on a sink grows by less than twice
+    SLACK = 16,      // for a word written whole, and a character past the block
+    LARGE = 1 << 20, // from this size on a sink grows by less than twice
 };
 
 static struct shared {
@@ -35,14 +35,14 @@ static size_t next_shared;
 
 struct sink {
     char *data;
-    size_t size, length; // `length` goes on counting when there is no room
-    bool grows;          // `data` is ours
+    size_t size, length; // `length` counts on when `data` is full
+    bool grows;          // the sink owns `data`
     struct dump_hole *holes;
     size_t hole_count;
 };
 
-// Is there room for so much?  When memory is out, there is none for the rest either.
-static bool has_room(struct sink *s, size_t length)
+// Is there space for `length` bytes?  When memory is out, there is none for the rest either.
+static bool has_space(struct sink *s, size_t length)
 {
     if (s->length <= s->size && length <= s->size - s->length)
         return true;
@@ -58,14 +58,14 @@ static bool has_room(struct sink *s, size_t length)
 
 static void put(struct sink *s, const char *text, size_t length)
 {
-    if (length && has_room(s, length))
+    if (length && has_space(s, length))
         memcpy(s->data + s->length, text, length);
     s->length += length;
 }
 
 static void put_char(struct sink *s, char c)
 {
-    if (has_room(s, 1))
+    if (has_space(s, 1))
         s->data[s->length] = c;
     s->length++;
 }
@@ -89,8 +89,8 @@ static void put_integer(struct sink *s, json_int_t n)
     put_digits(s, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
 }
 
-// Most are times in thousandths.  Where the nearest double of that decimal is the value itself, it
-// says all, and is shorter than seventeen digits.
+// Most numbers are times in thousandths.  If the decimal's nearest double is the value itself, it
+// is exact and shorter than seventeen digits.
 static bool put_thousandths(struct sink *s, double value)
 {
     if (!(value >= 0 && value < 1e12) || signbit(value))
@@ -134,8 +134,8 @@ static char escape_of(unsigned char c)
     }
 }
 
-// Of eight bytes: the high bit of each that is not written as it is, or is not ASCII.  Only the
-// lowest of these bits is sure: a borrow makes others.
+// Of eight bytes: the high bit of each that needs escaping or is not ASCII.  Only the lowest such
+// bit is certain: a borrow sets others.
 static uint64_t specials(uint64_t word)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), high = UINT64_C(0x8080808080808080);
@@ -145,8 +145,8 @@ static uint64_t specials(uint64_t word)
     return ((word - ones * 0x20) | (quote - ones) | (slash - ones) | word) & high;
 }
 
-// One character at text[*at], whatever it is.  Returns the end of what was written; NULL: it is not
-// UTF-8, and is not to be mended.
+// Writes the character at text[*at].  Returns the end of the output; NULL: it is not UTF-8, and
+// `mend` is false.
 static char *escape_one(char *out, const char *text, size_t length, size_t *at, bool mend)
 {
     static const char hex[] = "0123456789ABCDEF", replacement[] = "\xef\xbf\xbd";
@@ -172,8 +172,8 @@ static char *escape_one(char *out, const char *text, size_t length, size_t *at, 
     return out;
 }
 
-// The bytes from *at to `end`, and what a character has beyond; `out` has room for the worst of
-// them.
+// Writes the bytes from *at to `end`, and the rest of the last character; `out` has space for the
+// worst case.
 static char *escape(char *out, const char *text, size_t length, size_t *at, size_t end, bool mend)
 {
     while (out && *at < end) {
@@ -193,15 +193,15 @@ static char *escape(char *out, const char *text, size_t length, size_t *at, size
     return out;
 }
 
-// False: it is not UTF-8, and is not to be mended.
+// False: the text is not UTF-8, and `mend` is false.
 static bool put_escaped(struct sink *s, const char *text, size_t length, bool mend)
 {
     char small[WORST * SMALL + SLACK];
-    if (length > BLOCK) // all at once, rather than again and again
-        (void)has_room(s, length + length / 8 + WORST * BLOCK + SLACK);
+    if (length > BLOCK) // grow once
+        (void)has_space(s, length + length / 8 + WORST * BLOCK + SLACK);
     for (size_t at = 0; at < length;) {
         size_t block = length - at < BLOCK ? length - at : BLOCK;
-        bool direct = has_room(s, WORST * block + SLACK);
+        bool direct = has_space(s, WORST * block + SLACK);
         if (!direct && block > SMALL)
             block = SMALL;
         char *begin = direct ? s->data + s->length : small;
@@ -227,23 +227,23 @@ static bool put_string(struct sink *s, const char *text, size_t length)
 
 // ---- values -------------------------------------------------------------------------------------
 
-static bool put_value(struct sink *s, json_t *value, int room);
+static bool put_value(struct sink *s, json_t *value, int depth);
 
-static bool put_array(struct sink *s, json_t *value, int room)
+static bool put_array(struct sink *s, json_t *value, int depth)
 {
     size_t count = json_array_size(value);
     put_char(s, '[');
     for (size_t i = 0; i < count; i++) {
         if (i)
             put_char(s, ',');
-        if (!put_value(s, json_array_get(value, i), room - 1))
+        if (!put_value(s, json_array_get(value, i), depth - 1))
             return false;
     }
     put_char(s, ']');
     return true;
 }
 
-static bool put_object(struct sink *s, json_t *value, int room)
+static bool put_object(struct sink *s, json_t *value, int depth)
 {
     bool first = true;
     put_char(s, '{');
@@ -255,7 +255,7 @@ static bool put_object(struct sink *s, json_t *value, int room)
         if (!put_string(s, key, strlen(key)))
             return false;
         put_char(s, ':');
-        if (!put_value(s, json_object_iter_value(at), room - 1))
+        if (!put_value(s, json_object_iter_value(at), depth - 1))
             return false;
     }
     put_char(s, '}');
@@ -282,15 +282,15 @@ static bool is_hole(struct sink *s, const json_t *value)
     return false;
 }
 
-static bool put_value(struct sink *s, json_t *value, int room)
+static bool put_value(struct sink *s, json_t *value, int depth)
 {
-    if (!value || room < 0)
+    if (!value || depth < 0)
         return false;
     if (s->hole_count && is_hole(s, value))
         return true;
     switch (json_typeof(value)) {
-    case JSON_OBJECT: return put_shared(s, value) || put_object(s, value, room);
-    case JSON_ARRAY: return put_array(s, value, room);
+    case JSON_OBJECT: return put_shared(s, value) || put_object(s, value, depth);
+    case JSON_ARRAY: return put_array(s, value, depth);
     case JSON_STRING: return put_string(s, json_string_value(value), json_string_length(value));
     case JSON_INTEGER: put_integer(s, json_integer_value(value)); return true;
     case JSON_REAL: return put_real(s, value);
@@ -315,7 +315,7 @@ static struct sink open_sink(void)
     return s;
 }
 
-// Its text with a NUL behind it; NULL: memory is out.
+// The sink's text with a NUL; NULL: memory is out.
 static char *close_sink(struct sink *s, size_t *ret_length)
 {
     *ret_length = s->length;

@@ -46,8 +46,8 @@ int encode_random_id(char *ret, size_t length)
     return 0;
 }
 
-// OpenSSL skips blanks at both ends and ignores bits behind the end of the data; comparing with
-// what the encoder makes of the result leaves one text for each value.
+// OpenSSL skips blanks at both ends and ignores bits past the end of the data; encoding the result
+// again and comparing leaves one text for each value.
 unsigned char *decode_base64(const char *text, size_t length, size_t *ret_length)
 {
     if (length % 4 || length > INT_MAX / 2)

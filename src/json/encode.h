@@ -10,8 +10,7 @@
 
 char *encode_base64(const void *data, size_t length);
 char *encode_base64url(const void *data, size_t length); // without padding
-// An id that nobody guesses: `length` characters of base64url, six random bits each, and a NUL.  0
-// or -1.
+// An unguessable id: `length` characters of base64url, six random bits each, and a NUL.  0 or -1.
 int encode_random_id(char *ret, size_t length);
 unsigned char *decode_base64(const char *text, size_t length, size_t *ret_length);
 unsigned char *decode_base64url(const char *text, size_t length, size_t *ret_length);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // quick_json: see quick_json.h.  SECURITY: the text is hostile.  Every read is bounded by `end`,
-// recursion by DEPTH_MAX, and whatever is in doubt is not plain.
+// recursion by DEPTH_MAX, and a text in doubt is not plain.
 
 #include "json/quick_json.h"
 
@@ -27,7 +27,7 @@ static void skip_blanks(struct reader *r)
         r->at++;
 }
 
-// Is this the next sign?  Then it is passed over.
+// Is `sign` next?  Then it is skipped.
 static bool take(struct reader *r, char sign)
 {
     skip_blanks(r);
@@ -39,7 +39,7 @@ static bool take(struct reader *r, char sign)
 
 // ---- strings ------------------------------------------------------------------------------------
 
-// A string between its quotes, as it stands there.
+// The raw bytes of a string between its quotes.
 struct piece {
     const char *at;
     size_t length;
@@ -73,7 +73,7 @@ static bool read_piece(struct reader *r, struct piece *ret)
 
 static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
 
-// The length of what it means; -1: an escape of another kind.
+// The length of the decoded string; -1: another kind of escape.
 static ssize_t unescape(const struct piece *p, char *to)
 {
     const char *from = p->at, *end = p->at + p->length;
@@ -150,7 +150,7 @@ static bool read_member(struct reader *r, json_t *object)
     memcpy(key, p.at, p.length);
     key[p.length] = '\0';
     if (json_object_get(object, key))
-        return false; // twice: jansson knows what is to be said
+        return false; // a key twice: left to jansson
     json_t *value = read_value(r);
     return value && json_object_set_new_nocheck(object, key, value) == 0;
 }
