@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// spool: see spool.h.  Called by conn.c in the gate.  SECURITY: bytes are only counted and written,
-// never looked at; the file has no name, and its room is bounded by the caller and by
-// BODY_FILES_MAX.
+// body_file: see body_file.h.  Called by conn.c in the gate.  SECURITY: bytes are only counted and
+// written, never looked at; the file has no name, its size is bounded by the caller and its number
+// by BODY_FILES_MAX.
 
 #include "http/body_file.h"
 
@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 
-// The head without what it says of its body, which is in a file; libevent reads it next.
+// Gives libevent the head without its body fields: the body is in a file.
 static void release_head(struct conn *c)
 {
     struct evbuffer *head = TAKE_PTR(c->head);
@@ -27,7 +27,7 @@ static void release_head(struct conn *c)
         free(line);
     }
     failed |= failed ? 0 : evbuffer_add(plain, end, sizeof end - 1);
-    c->server->current = c; // so that on_input() leaves it alone
+    c->server->current = c; // on_input() must ignore these bytes
     if (failed || evbuffer_prepend_buffer(bufferevent_get_input(c->bev), plain) < 0) {
         c->server->current = NULL;
         conn_turn_down(c, 503, "busy", "memory is out");
@@ -57,12 +57,12 @@ void body_file_take(struct conn *c)
         release_head(c);
 }
 
-// SECURITY: whoever sends slowly keeps a place for long, and must not have all of them, nor with a
-// friend.  So another one is only given while more are free than the caller has.
-static bool has_place(const struct conn *c)
+// SECURITY: a client that sends slowly keeps a body file for long, and must not get all of them,
+// nor share them with one accomplice.  So it gets another one only while more are free than it has.
+static bool may_begin(const struct conn *c)
 {
     const struct conn *other;
-    unsigned own = 0, all = c->server->body_files; // both with this one
+    unsigned own = 0, all = c->server->body_files; // both include this one
     TAILQ_FOREACH (other, &c->server->all, all)
         own +=
             other->x && other->x->body_file >= 0 && strcmp(other->x->x.owner, c->x->x.owner) == 0;
@@ -79,8 +79,8 @@ int body_file_begin(struct conn *c, const struct head *head, size_t n)
     if (fd == -1)
         return 0;
     p->body_file = fd < 0 ? -1 : fd;
-    c->server->body_files += fd >= 0; // exchange.c counts it off
-    if (fd < 0 || !has_place(c) || !(c->head = evbuffer_new()) ||
+    c->server->body_files += fd >= 0; // exchange.c subtracts it
+    if (fd < 0 || !may_begin(c) || !(c->head = evbuffer_new()) ||
         evbuffer_remove_buffer(bufferevent_get_input(c->bev), c->head, n) != (int)n)
         conn_turn_down(c, 503, "busy", "files cannot be taken now; try again later");
     else if (head->chunked)

@@ -3,16 +3,16 @@
 // conn: the life of a connection; see conn.h for its states.  Called by libevent's HTTP server and
 // loop; runs in the gate.
 //
-// libevent keeps the connection, the header lists and the framing of answers.  In front of its
-// reader stands ours (head.h): a callback on the input buffer of each connection sees every byte
-// first.
+// libevent owns the connection, the header lists and the framing of answers.  The strict reader
+// (head.h) comes before libevent's: a callback on the input buffer of each connection sees every
+// byte first.
 //
-// At the limit of connections an old one makes room for the new one (room.c).  Connections that
+// At the limit of connections an old one is closed for the new one (evict.c).  Connections that
 // have not shown a valid key go first: half-sent heads cannot shut out clients with a key.  Then
 // the connection that has been idle for longest: no client waits for an answer there, and HTTP lets
-// either side close it.  A connection with a valid key and a request in progress never makes room;
-// when all are such, the new one gets 503 and ends.  Not to accept would be worse: clients would
-// hang in the queue of the kernel, monitors and all, without a word.
+// either side close it.  A connection with a valid key and a request in progress is never closed;
+// when all are such, the new one gets 503 and ends.  Not to accept would be worse: clients,
+// monitors too, would hang in the kernel's queue without an answer.
 
 #include "http/conn.h"
 
@@ -30,16 +30,15 @@
 #include "http/request_log.h"
 
 enum {
-    KEEP_ALIVE_MS = 75 * 1000, // a connection between two requests
-    LINGER_MS = 3000,          // to let a client that still sends see why it should not
-    RATE_BYTES_PER_S = 8192,   // a client that is slower for long does it on purpose
-    AHEAD_MAX = 64 * 1024,     // of requests that are sent before their turn; more ends it
+    KEEP_ALIVE_MS = 75 * 1000, // an idle connection between two requests
+    LINGER_MS = 3000,          // a client that still sends can read the refusal
+    RATE_BYTES_PER_S = 8192,   // a slower client is taken for an attack
+    AHEAD_MAX = 64 * 1024,     // bytes of pipelined requests; more ends the connection
 };
 
 // ---- time ---------------------------------------------------------------------------------------
 
-// The timer is lazy: it is set when it has to come earlier than it is set, and looks again when it
-// comes.
+// The timer is lazy: it is only set again to fire earlier; when it fires too early, it is set anew.
 static void arm(struct conn *c, int64_t at_ms, int64_t now_ms)
 {
     int64_t wait_ms = at_ms > now_ms ? at_ms - now_ms : 1;
@@ -56,8 +55,8 @@ static void watch(struct conn *c, int64_t now_ms)
     c->amount = 0;
 }
 
-// When a client that is watched has been too slow: silent for the configured time, or, beyond that
-// time, slower on the average than anybody is who means well.
+// When a watched client will be too slow: silent for the configured time, or, beyond that time,
+// slower on average than RATE_BYTES_PER_S.
 static int64_t deadline(const struct conn *c)
 {
     int64_t request_ms = (int64_t)c->server->config->request_ms,
@@ -68,55 +67,56 @@ static int64_t deadline(const struct conn *c)
 
 // ---- memory -------------------------------------------------------------------------------------
 
-static size_t held_by(const struct conn *c)
+static size_t buffered_by(const struct conn *c)
 {
-    return c->held_in + c->held_out;
+    return c->buffered_in + c->buffered_out;
 }
 
 static void doom(struct conn *c)
 {
-    c->server->held -= held_by(c);
-    c->held_in = c->held_out = 0;
+    c->server->buffered -= buffered_by(c);
+    c->buffered_in = c->buffered_out = 0;
     c->doomed = true;
     event_active(&c->wake, EV_WRITE, 0); // not from within libevent's reading and writing
 }
 
-// SECURITY: each connection has its bound, but there may be many.  Above the total, whoever holds
-// most goes.
-static void limit_held(struct http *h)
+// SECURITY: each connection has its bound, but there may be many.  Above the total, the connection
+// with the most buffered bytes is closed.
+static void limit_buffered(struct http *h)
 {
-    while (h->held > HELD_MAX) {
+    while (h->buffered > BUFFERED_MAX) {
         struct conn *c, *most = NULL;
         TAILQ_FOREACH (c, &h->all, all)
-            if (!c->doomed && (!most || held_by(c) > held_by(most)))
+            if (!c->doomed && (!most || buffered_by(c) > buffered_by(most)))
                 most = c;
-        if (!most || held_by(most) == 0)
+        if (!most || buffered_by(most) == 0)
             return;
-        log_line(LOG_WARN,
-                 "a connection was cut off that held %zu bytes: all together hold too many",
-                 held_by(most));
+        log_line(
+            LOG_WARN,
+            "closed a connection with %zu buffered bytes: all connections together have too many",
+            buffered_by(most));
         doom(most);
     }
 }
 
-static void count_held(struct conn *c, size_t *held, size_t now)
+static void count_buffered(struct conn *c, size_t *buffered, size_t now)
 {
     if (c->doomed)
         return;
-    c->server->held += now - *held;
-    *held = now;
-    limit_held(c->server);
+    c->server->buffered += now - *buffered;
+    *buffered = now;
+    limit_buffered(c->server);
 }
 
 // ---- the end of a connection --------------------------------------------------------------------
 
-// on_gone() follows, and the connection is no more.
+// on_gone() follows and frees the connection.
 void conn_kill(struct conn *c)
 {
     evhttp_connection_free(c->ev);
 }
 
-// For a client that does not read: the kernel would go on offering it what it has not taken.
+// For a client that does not read: after a close the kernel would go on offering it the rest.
 static void conn_reset(struct conn *c)
 {
     struct linger now = {.l_onoff = 1};
@@ -135,7 +135,7 @@ static void conn_free(struct conn *c)
         h->current = NULL;
     if (c->state == CONN_BUSY)
         h->exchanges--;
-    h->held -= held_by(c);
+    h->buffered -= buffered_by(c);
     TAILQ_REMOVE(&h->all, c, all);
     h->connections--;
     (void)event_del(&c->wake);
@@ -160,8 +160,7 @@ static void on_gone(struct evhttp_connection *ev, void *argument)
         p->gone = true;
         if (p->x.on_close)
             p->x.on_close(&p->x);
-        // A request without an answer that libevent has cut off from its connection is ours to
-        // free.
+        // libevent has detached an unanswered request from its connection: it must be freed here.
         if (!evhttp_request_get_connection(p->x.ev))
             evhttp_request_free(p->x.ev);
     }
@@ -186,7 +185,7 @@ static void on_refusal_sent(struct bufferevent *bev, void *argument)
     (void)shutdown(bufferevent_getfd(bev), SHUT_WR);
 }
 
-// The beginning of the path of a head that is not good enough to be read; "": there is none.
+// The beginning of the path of an invalid head; "": there is none.
 static void peek_path(struct conn *c, char *buf, size_t cap)
 {
     char line[48] = "";
@@ -236,7 +235,7 @@ static void refuse(struct conn *c, const struct door_refusal *r, const struct ex
     arm(c, now_ms + LINGER_MS, now_ms);
 }
 
-// Gives up the request that arrives.
+// Refuses the request that is arriving.
 void conn_turn_down(struct conn *c, int status, const char *code, const char *message)
 {
     struct door_refusal r;
@@ -265,15 +264,15 @@ static void refuse_fault(struct conn *c, const struct head_fault *f)
 
 // ---- a request that arrives ---------------------------------------------------------------------
 
-// The whole request is here and good: libevent may look.  It does so when the callback that brought
-// the last bytes has returned.
+// The request is complete and valid: libevent may read it, and does so when the callback that
+// brought the last bytes has returned.
 void conn_release(struct conn *c)
 {
     c->server->current = c;
     bufferevent_setwatermark(c->bev, EV_READ, 0, 0);
 }
 
-// The new bytes of a body in chunks.
+// Reads the new bytes of a chunked body.
 static void read_chunks(struct conn *c)
 {
     struct evbuffer *in = bufferevent_get_input(c->bev);
@@ -315,22 +314,23 @@ static void read_body(struct conn *c)
         arm(c, deadline(c), c->last_ms);
 }
 
-// A client that waits for it gets a word before it sends a body.  Nothing else is on its way to it.
+// Sends "100 Continue" to a client that waits for it.  No other output is pending.
 static void send_continue(struct conn *c)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
     if (send(bufferevent_getfd(c->bev), text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        log_line(LOG_DEBUG, "100 Continue could not be sent"); // clients send after a while anyway
+        log_line(LOG_DEBUG,
+                 "100 Continue could not be sent"); // clients send the body after a while anyway
 }
 
-// A request was let in.  What everybody may ask shows nothing about its client.
+// The door let a request in.  A request that needs no key proves nothing about its client.
 static void admit(struct conn *c, const struct exchange *p)
 {
     if (!p->options && !p->route->open)
         evict_admit(c);
 }
 
-// A head of `n` bytes is here and well formed.
+// Handles a well-formed head of `n` bytes.
 static void take_head(struct conn *c, const struct head *head, size_t n)
 {
     struct http *h = c->server;
@@ -347,9 +347,9 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
     c->chunks = (struct chunks){.max = h->config->body_bytes};
     c->chunked_seen = n;
     int body_files = 0;
-    bool here = !head->chunked && head->length <= have - n; // with its body, if it has one
+    bool here = !head->chunked && head->length <= have - n; // the body too, if there is one
     if (http_judge(h, p, head, &r) < 0) {
-        // Of methods that it does not know libevent makes an answer of its own.
+        // libevent would itself answer methods that it does not know.
         bool strange = !p->options && !p->x.method;
         if (!here || strange || !(p->refusal = malloc(sizeof r))) {
             c->x = NULL;
@@ -361,11 +361,11 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
     } else if (admit(c, p), (body_files = body_file_begin(c, head, n)) < 0) {
         return;
     } else if (body_files) {
-        ; // memory does not bound it
+        ; // its bytes go into a file, not into memory
     } else if (!head->chunked && head->length > h->config->body_bytes) {
         refuse_large(c);
         return;
-    } else if (!here && head->length > HELD_SMALL && h->held + head->length > HELD_MAX) {
+    } else if (!here && head->length > SMALL_BODY && h->buffered + head->length > BUFFERED_MAX) {
         conn_turn_down(c, 503, "busy", "too many large requests are arriving; try again later");
         return;
     }
@@ -405,7 +405,7 @@ static void read_head(struct conn *c)
         arm(c, deadline(c), c->last_ms);
 }
 
-// What came before its turn stands before what comes now.
+// Puts pipelined bytes before the bytes that arrive now.
 static bool take_ahead(struct conn *c)
 {
     struct evbuffer *ahead = TAKE_PTR(c->ahead);
@@ -416,11 +416,11 @@ static bool take_ahead(struct conn *c)
     return true;
 }
 
-// Bytes came from the client.
+// The client sent bytes.
 static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, void *argument)
 {
     struct conn *c = argument;
-    count_held(c, &c->held_in, evbuffer_get_length(b));
+    count_buffered(c, &c->buffered_in, evbuffer_get_length(b));
     if (info->n_added == 0 || take_ahead(c))
         return;
     switch (c->state) {
@@ -442,7 +442,7 @@ static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, vo
             read_body(c);
         break;
     case CONN_BUSY:
-        // Not to read on would bound it as well, but then the client's end would not be seen.
+        // Not reading would bound it too, but then the gate would not notice that the client left.
         if (evbuffer_get_length(b) > AHEAD_MAX)
             event_active(&c->wake, EV_WRITE, 0);
         break;
@@ -453,11 +453,11 @@ static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, vo
 
 // ---- answers on their way -----------------------------------------------------------------------
 
-// Something was put into the output, or the client took something.
+// Output was added, or the client took some.
 static void on_output(struct evbuffer *b, const struct evbuffer_cb_info *info, void *argument)
 {
     struct conn *c = argument;
-    count_held(c, &c->held_out, evbuffer_get_length(b));
+    count_buffered(c, &c->buffered_out, evbuffer_get_length(b));
     if (c->state != CONN_BUSY)
         return;
     int64_t now_ms = clock_ms();
@@ -489,8 +489,8 @@ static void become_idle(struct conn *c)
     bufferevent_setwatermark(c->bev, EV_READ, SIZE_MAX, 0);
 }
 
-// The whole answer has left; libevent goes on to the next request, or ends the connection if the
-// headers of the answer say so.
+// The answer was sent; libevent goes on to the next request, or ends the connection if the headers
+// of the answer say so.
 static void on_complete(struct evhttp_request *ev, void *argument)
 {
     struct conn *c = argument;
@@ -518,7 +518,7 @@ void conn_on_request(struct evhttp_request *ev, void *argument)
     bufferevent_data_cb on_write;
     bufferevent_event_cb on_event;
     void *of;
-    // SECURITY: a connection that could not be watched (memory was out) does not get in.
+    // SECURITY: refuse a connection that could not be watched (memory was out).
     if (!c || c->ev != connection || !c->x) {
         evhttp_send_error(ev, 503, NULL);
         return;
@@ -527,8 +527,8 @@ void conn_on_request(struct evhttp_request *ev, void *argument)
     c->served = true;
     c->slow = false;
     h->exchanges++;
-    // SECURITY: libevent ends the process when its reader is called now, so it is not called.  But
-    // a client that goes away shall be noticed, so reading goes on, up to AHEAD_MAX.
+    // SECURITY: libevent aborts the process if its reader is called now, so its read callback is
+    // removed.  Reading goes on, up to AHEAD_MAX, to notice a client that leaves.
     bufferevent_getcb(c->bev, NULL, &on_write, &on_event, &of);
     bufferevent_setcb(c->bev, NULL, on_write, on_event, of);
     (void)bufferevent_enable(c->bev, EV_READ);
@@ -563,7 +563,7 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
     case CONN_BODY: at_ms = deadline(c); break;
     case CONN_BUSY:
         if (evbuffer_get_length(bufferevent_get_output(c->bev)) == 0)
-            return; // the handler's time
+            return; // the handler is at work
         at_ms = deadline(c);
         break;
     case CONN_REFUSED: at_ms = c->since_ms + LINGER_MS; break;
@@ -579,7 +579,7 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
         conn_kill(c);
 }
 
-// There is no room for this connection: a word, and out, without waiting for anything.
+// There is no room for this connection: sends 503 and closes, without waiting.
 static void turn_away(struct conn *c)
 {
     static const char body[] = "{\"error\":{\"code\":\"busy\",\"message\":\"too many connections\","
@@ -592,16 +592,16 @@ static void turn_away(struct conn *c)
                      http_reason(503), sizeof body - 1, body);
     (void)send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)recv(fd, unread, sizeof unread,
-               MSG_DONTWAIT); // what is unread would reset the connection
+               MSG_DONTWAIT); // unread bytes would reset the connection
     conn_kill(c);
 }
 
-// libevent has made the connection since conn_on_accept().
+// libevent has created the connection since conn_on_accept().
 void conn_begin(struct conn *c)
 {
     void *of = NULL;
     bufferevent_getcb(c->bev, NULL, NULL, NULL, &of);
-    if (!of) { // it could not, and has freed what it had
+    if (!of) { // libevent failed, and freed everything
         conn_free(c);
         return;
     }
@@ -624,7 +624,7 @@ static void on_wake(evutil_socket_t fd, short what, void *argument)
         conn_begin(c);
     } else if (c->doomed && (c->state == CONN_HEAD || c->state == CONN_BODY)) {
         conn_turn_down(c, 503, "busy", "too many large requests are arriving; try again later");
-    } else if (what & EV_WRITE) { // it talks or holds too much, or memory was out in a stream
+    } else if (what & EV_WRITE) { // too many bytes, or memory was out in a stream
         conn_reset(c);
     } else if (c->ahead) {
         (void)take_ahead(c);
@@ -634,7 +634,7 @@ static void on_wake(evutil_socket_t fd, short what, void *argument)
     }
 }
 
-static void make_room(struct http *h)
+static void evict_one(struct http *h)
 {
     struct conn *c = evict_find(h);
     if (!c || !c->ev)
@@ -642,10 +642,10 @@ static void make_room(struct http *h)
     if (c->known || c->state == CONN_BUSY || c->state == CONN_REFUSED)
         conn_kill(c);
     else
-        turn_away(c); // it has no other answer on its way
+        turn_away(c); // no other answer is pending
 }
 
-// Is there something of it that was not looked at?
+// Has the connection unread input?
 static bool is_unread(const struct conn *c)
 {
     char byte;
@@ -653,9 +653,9 @@ static bool is_unread(const struct conn *c)
            recv(bufferevent_getfd(c->bev), &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-// SECURITY: many connections are accepted in one go.  The one that makes room next may have sent
-// its key already: then it is read first.
-static void keep_room(struct http *h)
+// SECURITY: many connections are accepted in one go.  The next one to be evicted may already have
+// sent its key: it is read first.
+static void keep_one_free(struct http *h)
 {
     const struct conn *c = h->connections >= h->connections_max ? evict_find(h) : NULL;
     if (c && is_unread(c))
@@ -673,14 +673,14 @@ struct bufferevent *conn_on_accept(struct event_base *base, void *argument)
         free(c);
         if (bev)
             bufferevent_free(bev);
-        return NULL; // libevent makes one of its own; conn_on_request() refuses it
+        return NULL; // libevent makes its own buffers; conn_on_request() refuses
     }
     if (h->connections >= h->connections_max)
-        make_room(h);
+        evict_one(h);
     c->server = h;
     c->bev = bev;
     c->state = h->connections >= h->connections_max ? CONN_SURPLUS : CONN_IDLE;
-    bufferevent_incref(bev); // so that conn_begin() can look whether it is in use
+    bufferevent_incref(bev); // conn_begin() checks whether it is in use
     bufferevent_setwatermark(bev, EV_READ, SIZE_MAX, 0);
     (void)event_assign(&c->wake, base, -1, 0, on_wake, c);
     (void)evtimer_assign(&c->timer, base, on_timer, c);
@@ -690,6 +690,6 @@ struct bufferevent *conn_on_accept(struct event_base *base, void *argument)
     if (c->state == CONN_IDLE)
         evict_line(c, &h->strangers);
     event_active(&c->wake, EV_READ, 0);
-    keep_room(h);
+    keep_one_free(h);
     return bev;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// conn: what http.c (the server), conn.c (connections) and exchange.c (answers) know of each
-// other.  Nobody else includes it.
+// conn: what http.c (the server), conn.c (connections) and exchange.c (answers) share, and the
+// files that they call.  No file outside of http/ includes it.
 
 #ifndef CONSTRICTOR_HTTP_CONN_H
 #define CONSTRICTOR_HTTP_CONN_H
@@ -25,10 +25,10 @@
 //   BODY     a head was read and let in by the door; its body is arriving
 //   BUSY     libevent has the request, and a handler answers it
 //   REFUSED  an answer is on its way after which the connection ends
-//   SURPLUS  one more than allowed: it ends as soon as libevent has finished making it
+//   SURPLUS  one more than allowed: it ends as soon as libevent has created it
 //
-// While a request arrives, libevent does not look at it: the low watermark of the connection holds
-// its reader back until the request is complete and known to be good.  What follows of that:
+// While a request arrives, libevent does not read it: the low watermark of the connection stops its
+// reader until the request is complete and valid.  Therefore:
 //   1. libevent's lenient reader never sees anything that head.c refused.
 //   2. No body is stored for a client without a key.
 //   3. A slow client occupies a buffer, never a half-read request.
@@ -49,18 +49,18 @@ struct http {
     struct timer accept_again;
     const struct http_route *tables[ROUTE_TABLES_MAX];
     unsigned table_count;
-    http_methods_of methods_of;    // NULL: the routes know
-    http_open_body_file body_file; // NULL: all bodies are kept in memory
+    http_methods_of methods_of;    // NULL: the routes have the methods
+    http_open_body_file body_file; // NULL: all bodies stay in memory
     void *body_file_argument;
     unsigned body_files; // bodies that arrive in files
     unsigned connections, connections_max, exchanges;
-    size_t held; // bytes in the buffers of all connections
+    size_t buffered; // bytes in the buffers of all connections
     bool stopping;
-    uint64_t *answers;    // counts them by class: counters.h; NULL: nobody does
-    struct conn *current; // its request is being handed to libevent
+    uint64_t *answers;    // by class: run/counters.h; NULL: not counted
+    struct conn *current; // libevent is being given its request
     int peers[PEER_FDS];  // peer.h
     unsigned peer_count;
-    bool own_peers; // they are ours to close
+    bool own_peers; // http_close() closes them
     struct conns all;
     struct conns strangers; // connections that have not shown a valid key, the oldest first
     struct conns idle;      // connections that have, between two requests, the longest idle first
@@ -74,7 +74,7 @@ struct conn {
     struct event wake, timer;
     int64_t timer_at_ms; // 0: not armed
     TAILQ_ENTRY(conn) all, line;
-    struct conns *in; // `strangers` or `idle` of the server, or NULL: it does not make room
+    struct conns *in; // `strangers` or `idle` of the server; NULL: it is never evicted
     int64_t accepted_ms;
     uid_t peer;  // the user at its other end, where the door asks for it; else PEER_UNKNOWN
     bool known;  // a request was let in that needs a key; without keys, one that would need one
@@ -83,20 +83,20 @@ struct conn {
     struct head_scan scan;
     struct chunks chunks;
     bool chunked;
-    bool skip_line;         // an empty line before a request was let pass
+    bool skip_line;         // an empty line before the request was skipped
     size_t need;            // bytes of head and body
-    size_t chunked_seen;    // bytes of them that were looked at
+    size_t chunked_seen;    // bytes of them that were read
     struct exchange *x;     // from the end of its head to its answer
-    struct evbuffer *ahead; // what came too early, of the next request
-    struct evbuffer *head;  // of a request whose body goes into a file; NULL: it does not
+    struct evbuffer *ahead; // early bytes of the next request
+    struct evbuffer *head;  // of a request whose body goes into a file; else NULL
     uint64_t body_left;     // bytes of that
     bool close_after;
-    // Watching the client: since when, the last sign of life, how much it has sent or taken since.
+    // Watching the client: since when, its last activity, how much it has sent or taken since.
     int64_t since_ms, last_ms;
     uint64_t amount;
     bool slow; // the output was above STREAM_LOW
-    // Bytes in its buffers, as they are counted in the server's total; `doomed`: not any more.
-    size_t held_in, held_out;
+    // Bytes in its buffers, as counted in the server's total; `doomed`: not counted any more.
+    size_t buffered_in, buffered_out;
     bool doomed;
 };
 
@@ -112,19 +112,19 @@ struct exchange {
     bool gone;                    // on_close is being called: nothing can be sent any more
     char *allow_headers;          // of a preflight: the answer to what it asked for; owned
     char origin[DOOR_ORIGIN_MAX]; // of the page that asks, when it was allowed; or ""
-    int file;                     // http_reply_file(): what is being sent; else -1
-    int body_file;                // where its body is or goes; else -1
+    int file;                     // http_reply_file(): the file being sent; else -1
+    int body_file;                // the file of its body; else -1
     uint64_t file_at, file_left;
-    int64_t begin_us; // request_log.c: when it was complete; 0: it never was
+    int64_t begin_us; // request_log.c: when it was complete; 0: not yet
     int status;       // of its answer; 0: there is none yet
     char request_id[REQUEST_ID_SIZE];
 };
 
 enum {
     STREAM_LOW = 16 * 1024,
-    HELD_MAX = 256 * 1024 * 1024, // bytes that all connections together may hold
-    HELD_SMALL = 64 * 1024,       // a body that always gets in
-    BODY_FILES_MAX = 4,           // bodies that arrive in files at one time
+    BUFFERED_MAX = 256 * 1024 * 1024, // bytes that all connections together may hold
+    SMALL_BODY = 64 * 1024,           // a body up to this size is always accepted
+    BODY_FILES_MAX = 4,               // bodies that arrive in files at one time
 };
 
 // In exchange.c.
@@ -146,24 +146,24 @@ struct bufferevent *conn_on_accept(struct event_base *base, void *server); // li
 void conn_on_request(struct evhttp_request *ev, void *server);             // libevent's gencb
 void conn_begin(struct conn *c); // what conn_on_accept() leaves for when libevent is done
 void conn_kill(struct conn *c);
-// The whole request is here and good: libevent may look.
+// The request is complete and valid: libevent may read it.
 void conn_release(struct conn *c);
 // An answer that ends the connection.
 void conn_turn_down(struct conn *c, int status, const char *code, const char *message);
 
-// In room.c.
+// In evict.c.
 void evict_line(struct conn *c,
-                struct conns *line);           // to its end; NULL: the connection makes no room
+                struct conns *line);           // to its end; NULL: the connection is never evicted
 void evict_leave(struct conn *c);              // it is not idle any more
 void evict_admit(struct conn *c);              // it has shown a valid key
-struct conn *evict_find(const struct http *h); // the connection that makes room, or NULL
+struct conn *evict_find(const struct http *h); // the connection to close, or NULL
 
 // In http.c.
 // The user at the other end of a socket, where the door asks for it; else PEER_UNKNOWN.
 uid_t http_find_peer(struct http *h, int sock);
-// Accepts no connection for so long; 0: before everything that is here now was looked at.
+// Accepts no connection for `ms`; 0: until all pending input was read.
 void http_pause(struct http *h, unsigned ms);
-// Everything that can be said of a request from its head.  0, or -1 and the refusal.
+// Judges a request by its head.  0, or -1 and the refusal.
 int http_judge(struct http *h, struct exchange *p, const struct head *head, struct door_refusal *r);
 void http_set_refusal(struct door_refusal *r, int status, const char *code, const char *message,
                       const char *hint);

@@ -27,7 +27,7 @@
 enum { KNOWN_TOKENS = 256 };
 struct known_token {
     unsigned char hash[SHA256_DIGEST_LENGTH];
-    struct jwt_claims claims; // expires_s 0: the place is free
+    struct jwt_claims claims; // expires_s 0: a free row
 };
 
 struct door {
@@ -36,20 +36,20 @@ struct door {
     struct jwt_keys *token_keys; // NULL: no OAuth
     char audience[CONFIG_TEXT_MAX + 8];
     char public_url[CONFIG_TEXT_MAX + 1]; // without a slash at its end; "" when not known
-    struct place public_place;
+    struct origin public_origin;
     uid_t starters[2];
     bool loopback, wildcard; // where the server listens
     char scopes[1024];       // joined with blanks, as far as they fit
     struct known_token *known;
 };
 
-// What door_check_bind() has read before the fork, for the gate, which may not read it any more.
+// What door_check_bind() read before the fork; the gate may not read these files.
 static struct {
-    const struct config *config; // it was read for this one; NULL: nothing was
+    const struct config *config; // the configuration it was read for; NULL: nothing was read
     struct door_keys keys;       // of the configuration and of the file
     char *oauth_keys;
     size_t oauth_keys_length;
-    uid_t starters[2]; // the user that started the program, and who asked sudo for it
+    uid_t starters[2]; // the user that started the program, and the one that called sudo
 } inherited;
 
 // ---- files --------------------------------------------------------------------------------------
@@ -93,12 +93,12 @@ static char *read_path(const char *path, bool secret, size_t max, size_t *ret, s
     struct stat st;
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        (void)err_set(e, ERR_BAD_CONFIG_FILE, errno, "check the path and who may read the file",
+        (void)err_set(e, ERR_BAD_CONFIG_FILE, errno, "check the path and the file's permissions",
                       "open '%s'", path);
         return NULL;
     }
     if (fstat(fd, &st) == 0 && secret && st.st_mode & (S_IROTH | S_IWOTH))
-        log_line(LOG_WARN, "the file of keys '%s' is open to every user: chmod o= it", path);
+        log_line(LOG_WARN, "every user can read the key file '%s': run chmod o= on it", path);
     return read_fd(fd, path, max, ret, e);
 }
 
@@ -151,42 +151,40 @@ static int check_oauth(const struct config *c, struct err *e)
     if (!keys && !issuer)
         return 0;
     if (keys != issuer)
-        return err_set(e, ERR_USAGE, 0,
-                       "tokens need both: who issues them, and the keys to check them",
+        return err_set(e, ERR_USAGE, 0, "tokens need both: the issuer, and the keys to check them",
                        "'%s' is set and '%s' is not", issuer ? "oauth-issuer" : "oauth-keys",
                        issuer ? "oauth-keys" : "oauth-issuer");
     if (!c->oauth_audience[0] && !c->public_url[0])
         return err_set(e, ERR_USAGE, 0,
-                       "set public-url to how clients reach this server, such as "
-                       "https://mcp.example.org; tokens must be made for it",
+                       "set public-url to the URL that clients use for this server, such as "
+                       "https://mcp.example.org; it is the audience of tokens",
                        "'oauth-issuer' needs 'public-url' or 'oauth-audience'");
     return 0;
 }
 
 static int check_names(const struct config *c, struct err *e)
 {
-    struct place place;
+    struct origin ignored;
     for (size_t i = 0; i < c->allowed_hosts.count; i++)
         if (strcmp(c->allowed_hosts.items[i], "*") == 0)
             return err_set(
                 e, ERR_BAD_VALUE, 0,
                 "leave it out when clients use an address or a name of this machine; else "
                 "give the names that they use, such as mcp.example.org",
-                "allowed-hosts: '*' is not taken: any web page could use this server by "
+                "allowed-hosts: '*' is not allowed: any web page could use this server by "
                 "way of a name of its own (DNS rebinding)");
-        else if (place_parse_configured(c->allowed_hosts.items[i], &place) < 0)
+        else if (origin_parse_configured(c->allowed_hosts.items[i], &ignored) < 0)
             return err_set(e, ERR_BAD_VALUE, 0, "give names such as mcp.example.org or box:8000",
-                           "allowed-hosts: '%s' is no host name", c->allowed_hosts.items[i]);
+                           "allowed-hosts: '%s' is not a host name", c->allowed_hosts.items[i]);
     for (size_t i = 0; i < c->allowed_origins.count; i++) {
         const char *text = c->allowed_origins.items[i];
         size_t n = strlen(text);
-        if (place_parse_origin((struct slice){text, n && text[n - 1] == '/' ? n - 1 : n}, &place) <
-            0)
+        if (origin_parse((struct slice){text, n && text[n - 1] == '/' ? n - 1 : n}, &ignored) < 0)
             return err_set(
                 e, ERR_BAD_VALUE, 0,
                 "give origins such as https://app.example.org, one by one: '*' would let "
                 "every web page run code here",
-                "allowed-origins: '%s' is no origin", text);
+                "allowed-origins: '%s' is not an origin", text);
     }
     return 0;
 }
@@ -202,15 +200,15 @@ static bool url_is_clean(const char *url)
 static int settle(struct door *d, const struct config *c, struct err *e)
 {
     d->config = c;
-    d->loopback = place_host_is_loopback(c->host);
-    d->wildcard = place_host_is_wildcard(c->host);
+    d->loopback = origin_host_is_loopback(c->host);
+    d->wildcard = origin_host_is_wildcard(c->host);
     snprintf(d->public_url, sizeof d->public_url, "%s", c->public_url);
     for (size_t n = strlen(d->public_url); n && d->public_url[n - 1] == '/';)
         d->public_url[--n] = '\0';
     if (d->public_url[0] &&
-        (!url_is_clean(d->public_url) || place_parse_url(d->public_url, &d->public_place) < 0))
+        (!url_is_clean(d->public_url) || origin_parse_url(d->public_url, &d->public_origin) < 0))
         return err_set(e, ERR_BAD_VALUE, 0, "give a URL such as https://mcp.example.org",
-                       "public-url: '%s' is no http or https URL", c->public_url);
+                       "public-url: '%s' is not an http or https URL", c->public_url);
     if (c->oauth_audience[0])
         snprintf(d->audience, sizeof d->audience, "%s", c->oauth_audience);
     else
@@ -218,7 +216,7 @@ static int settle(struct door *d, const struct config *c, struct err *e)
     for (size_t i = 0, at = 0; i < c->oauth_scopes.count; i++) {
         const char *scope = c->oauth_scopes.items[i];
         if (!url_is_clean(scope))
-            return err_set(e, ERR_BAD_VALUE, 0, NULL, "oauth-scopes: '%s' is no scope", scope);
+            return err_set(e, ERR_BAD_VALUE, 0, NULL, "oauth-scopes: '%s' is not a scope", scope);
         at += (size_t)snprintf(d->scopes + at, sizeof d->scopes - at, "%s%s", at ? " " : "", scope);
         if (at >= sizeof d->scopes)
             return err_set(e, ERR_BAD_VALUE, 0, NULL, "oauth-scopes: more than %zu characters",
@@ -280,11 +278,11 @@ int door_check_bind(const struct config *c, struct err *e)
         e, ERR_USAGE, 0,
         "set CONSTRICTOR_API_KEY (make one with 'openssl rand -hex 32') or --api-key-file; or "
         "--oauth-issuer; or listen on 127.0.0.1; --allow-public does without, and then "
-        "anybody who reaches the address may run code",
+        "every client that reaches the address may run code",
         "'%s' can be reached from other machines, and no key is set", c->host);
 }
 
-// What replaces the keys, new; NULL and `e` on failure.
+// The new keys; NULL and `e` on failure.
 static struct door_keys *reload_keys(const struct config *c, int fd, struct err *e)
 {
     size_t length = 0;
@@ -319,7 +317,7 @@ int door_reload(struct door *d, int key_file, int oauth_keys, struct err *e)
             return -1;
         jwt_keys_free(d->token_keys);
         d->token_keys = token_keys;
-        memset(d->known, 0, KNOWN_TOKENS * sizeof *d->known); // perhaps of a key that is gone
+        memset(d->known, 0, KNOWN_TOKENS * sizeof *d->known); // their key may be gone
     }
     if (keys)
         d->keys = *keys;
@@ -363,50 +361,49 @@ static int refuse(struct door_refusal *ret, int status, const char *code, const 
     return -1;
 }
 
-// A server that listens on every address cannot know by which ones it is reached, through which
-// forwarding of ports.  An address in Host is safe there: rebinding needs a name that the attacker
-// owns.
-static bool host_is_ours(const struct door *d, const struct place *host)
+// A server that listens on every address cannot know which ones clients use, or through which port
+// forwarding.  An address in Host is safe there: rebinding needs a name that the attacker owns.
+static bool host_is_ours(const struct door *d, const struct origin *host)
 {
     const struct config *c = d->config;
-    struct place other;
-    if ((d->loopback || d->wildcard) && place_is_loopback(host))
+    struct origin other;
+    if ((d->loopback || d->wildcard) && origin_is_loopback(host))
         return true;
     if (d->wildcard && host->is_address)
         return true;
-    if (place_parse_configured(c->host, &other) == 0 && place_same_host(host, &other))
+    if (origin_parse_configured(c->host, &other) == 0 && origin_same_host(host, &other))
         return true;
-    if (d->public_url[0] && place_same_host(host, &d->public_place))
+    if (d->public_url[0] && origin_same_host(host, &d->public_origin))
         return true;
     for (size_t i = 0; i < c->allowed_hosts.count; i++)
-        if (place_parse_configured(c->allowed_hosts.items[i], &other) == 0 &&
-            place_same_host(host, &other) && (other.port < 0 || other.port == host->port))
+        if (origin_parse_configured(c->allowed_hosts.items[i], &other) == 0 &&
+            origin_same_host(host, &other) && (other.port < 0 || other.port == host->port))
             return true;
     return false;
 }
 
-static int real_port(const struct place *p, const char *scheme)
+static int real_port(const struct origin *p, const char *scheme)
 {
     if (p->port >= 0)
         return p->port;
     return strcmp(scheme, "https") == 0 ? 443 : 80;
 }
 
-static bool origin_is_ours(const struct door *d, const struct place *origin,
-                           const struct place *host)
+static bool origin_is_ours(const struct door *d, const struct origin *origin,
+                           const struct origin *host)
 {
     const struct config *c = d->config;
-    struct place other;
-    if (place_same_host(origin, host) &&
+    struct origin other;
+    if (origin_same_host(origin, host) &&
         real_port(origin, origin->scheme) == real_port(host, origin->scheme))
         return true;
-    if (d->loopback && place_is_loopback(origin))
+    if (d->loopback && origin_is_loopback(origin))
         return true;
     for (size_t i = 0; i < c->allowed_origins.count; i++) {
         const char *text = c->allowed_origins.items[i];
         size_t n = strlen(text);
         struct slice s = {text, n && text[n - 1] == '/' ? n - 1 : n};
-        if (place_parse_origin(s, &other) == 0 && place_same_host(origin, &other) &&
+        if (origin_parse(s, &other) == 0 && origin_same_host(origin, &other) &&
             strcmp(origin->scheme, other.scheme) == 0 &&
             real_port(origin, origin->scheme) == real_port(&other, other.scheme))
             return true;
@@ -414,18 +411,18 @@ static bool origin_is_ours(const struct door *d, const struct place *origin,
     return false;
 }
 
-int door_check_place(const struct door *d, const struct head *h, struct door_refusal *ret)
+int door_check_origin(const struct door *d, const struct head *h, struct door_refusal *ret)
 {
-    struct place host, origin;
+    struct origin host, origin;
     struct slice from = h->field[HEAD_ORIGIN];
-    if (place_parse_host(h->field[HEAD_HOST], &host) < 0 || !host_is_ours(d, &host))
+    if (origin_parse_host(h->field[HEAD_HOST], &host) < 0 || !host_is_ours(d, &host))
         return refuse(
             ret, 403, "host_not_allowed",
             "use the address that the server printed, or start it with --allowed-hosts NAME",
             "the Host header names another server");
     if (!from.p)
         return 0;
-    if (from.n >= DOOR_ORIGIN_MAX || place_parse_origin(from, &origin) < 0 ||
+    if (from.n >= DOOR_ORIGIN_MAX || origin_parse(from, &origin) < 0 ||
         !origin_is_ours(d, &origin, &host))
         return refuse(
             ret, 403, "origin_not_allowed",
@@ -476,7 +473,7 @@ static int refuse_key(const struct door *d, const struct head *h, const char *co
     return -1;
 }
 
-// What follows "Bearer"; absent when it is another scheme.
+// The token after "Bearer"; absent for another scheme.
 static struct slice bearer(struct slice authorization)
 {
     static const char scheme[] = "Bearer ";
@@ -555,7 +552,7 @@ int door_check_key(struct door *d, const struct head *h, int64_t now_s,
     unsigned char hash[SHA256_DIGEST_LENGTH], other[SHA256_DIGEST_LENGTH];
     ret_owner[0] = '\0';
     if (d->keys.count == 0 && !d->token_keys)
-        return 0; // door_check_bind() has seen to it that this was meant
+        return 0; // door_check_bind() made sure that the operator wants this
     if (!shown.p || shown.n == 0)
         return refuse_key(d, h, "key_required",
                           authorization.p

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// door: who may come in.  One rule for every path of the HTTP server: the Host that the client
-// believes to talk to, the Origin of the web page behind it, and the key or token that it shows.
+// door: which requests are let in.  One rule for every path of the HTTP server: the Host that the
+// client addresses, the Origin of the web page behind it, and the key or token that it shows.
 // Called by http.c for every head of a request, before any byte of a body is read.
 //
-// SECURITY: a web page that somebody opens can send requests to a server on the same machine, and
-// with DNS
-// rebinding it can even read the answers.  Here that would run code.  What such a page cannot do is
-// to lie in Host and Origin; so a Host must be ours, and an Origin ours or one that was allowed by
-// name.
+// SECURITY: a web page in a user's browser can send requests to a server on the same machine, and
+// with DNS rebinding it can even read the answers.  Here that would run code.  Such a page cannot
+// forge Host and Origin: so Host must name this server, and Origin this server or one that the
+// operator allowed.
 
 #ifndef CONSTRICTOR_HTTP_DOOR_H
 #define CONSTRICTOR_HTTP_DOOR_H
@@ -33,9 +32,9 @@ enum {
     DOOR_ORIGIN_MAX = 300,
 };
 
-// Refuses an address that others can reach without key, OAuth or --allow-public, and everything
-// else in the configuration of the door that cannot work.  Called before the first fork, with the
-// rights of the caller: it also reads the files of keys, and the gate inherits what was in them.
+// Refuses an address that other machines can reach without key, OAuth or --allow-public, and every
+// other invalid setting of the door.  Called before the first fork, with the caller's rights: it
+// also reads the key files, and the gate inherits their contents.
 int door_check_bind(const struct config *c, struct err *e);
 
 // The door of the gate.  Uses what door_check_bind() has read, else reads it.  NULL and `e` on
@@ -47,11 +46,11 @@ void door_close(struct door *d);
 // stays). On failure nothing changes.
 int door_reload(struct door *d, int key_file, int oauth_keys, struct err *e);
 
-// Is this owner, whom the door let in once, still one?  Owners by token are, as long as tokens are
-// taken.
+// Would this owner, let in before, still be let in?  Owners by token are, as long as tokens are
+// accepted.
 bool door_knows(const struct door *d, const char *owner);
-// May this owner see what is of all owners together?  The only one there can be, and the key that
-// the operator has named "metrics".  SECURITY: totals tell one tenant what the others do, and when.
+// May this owner see totals of all owners?  Only the sole owner of a server, and the key that the
+// operator named "metrics".  SECURITY: totals tell one tenant what the others do, and when.
 bool door_shows_all(const struct door *d, const char *owner);
 
 // How many owners there can be: the names of the keys; 0: there is no key; DOOR_OWNERS_UNKNOWN: the
@@ -70,12 +69,12 @@ struct door_refusal {
 };
 
 // Host and Origin.  0, or -1 and the refusal.
-int door_check_place(const struct door *d, const struct head *h, struct door_refusal *ret);
+int door_check_origin(const struct door *d, const struct head *h, struct door_refusal *ret);
 
-// Does it matter which user of this machine a client is?  Without keys and tokens, on loopback.
+// Does the door ask which user of this machine a client is?  Without keys and tokens, on loopback.
 bool door_asks_user(const struct door *d);
-// The user of the client, as peer.h finds it: the one that started the server (who may have done so
-// by sudo), or root. 0, or -1 and the refusal.
+// The user of the client, as peer.h finds it: the user that started the server (also by sudo), or
+// root. 0, or -1 and the refusal.
 int door_check_user(const struct door *d, uid_t peer, struct door_refusal *ret);
 
 // Key or token.  0 and the owner, or -1 and the refusal.

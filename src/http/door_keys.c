@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// No colon, which is what tells the names of keys from subjects of tokens.
+// No colon: that distinguishes key names from subjects of tokens.
 static bool is_key_name(const char *s, size_t n)
 {
     if (n == 0 || n > DOOR_OWNER_MAX)
@@ -21,7 +21,7 @@ static bool is_key_name(const char *s, size_t n)
     return true;
 }
 
-// Names that keys without one get.
+// A name of the kind that keys without a name get.
 static bool is_given_name(const char *s, size_t n)
 {
     return n > 4 && memcmp(s, "key-", 4) == 0 && strspn(s + 4, "0123456789abcdef") >= n - 4;
@@ -61,8 +61,8 @@ static int keys_add(struct door_keys *k, const char *text, size_t n, const char 
         if (text[i] <= ' ' || text[i] > '~')
             return key_refused(e, where, key_hint, "a key has a blank or a character beyond ASCII");
     SHA256((const unsigned char *)text, n, key->hash);
-    // SECURITY: made from the key and not from its place in the file: when a line above it goes,
-    // the key must not become the owner of what was another's.
+    // SECURITY: the name is made from the key, not from its line number: when a line above it is
+    // removed, the key must not become the owner of another key's things.
     if (!key->name[0])
         snprintf(key->name, sizeof key->name, "key-%02x%02x%02x%02x%02x%02x%02x%02x", key->hash[0],
                  key->hash[1], key->hash[2], key->hash[3], key->hash[4], key->hash[5], key->hash[6],
@@ -88,7 +88,7 @@ static int keys_add_lines(struct door_keys *k, const char *text, size_t length, 
             n--;
         while (n && (*from == ' ' || *from == '\t'))
             from++, n--;
-        snprintf(where, sizeof where, "line %u of the file of keys", line);
+        snprintf(where, sizeof where, "line %u of the key file", line);
         if (n && *from != '#' && keys_add(k, from, n, where, e) < 0)
             return -1;
     }
@@ -110,7 +110,7 @@ int door_keys_read(struct door_keys *k, const struct config *c, const char *file
     // An empty file must not open the door.
     if (r == 0 && c->api_key_file[0] && k->count == 0)
         r = err_set(e, ERR_BAD_CONFIG_FILE, 0, "write one key or name:key a line",
-                    "the file of keys '%s' has no key", c->api_key_file);
+                    "the key file '%s' has no key", c->api_key_file);
     return r;
 }
 
@@ -128,7 +128,7 @@ unsigned door_keys_owners(const struct door_keys *k)
 {
     unsigned n = 0;
     for (size_t i = 0; i < k->count; i++) {
-        size_t first = 0; // that has this name: a caller may have several keys
+        size_t first = 0; // the first key of this name: a caller may have several
         while (strcmp(k->items[first].name, k->items[i].name) != 0)
             first++;
         n += first == i;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// room: which connection makes room for a new one when there are as many as --connections allows.
+// evict: which connection is closed for a new one when there are as many as --connections allows.
 // Called by conn.c in the gate; each call takes the same time however many connections there are.
 //
 // Each connection stands in one of two lists, or in none:
 //
 //   strangers  it has not shown a valid key; ordered by when it was accepted
 //   idle       it has shown one, and is between two requests; ordered by since when
-//   none       it has shown one, and has a request in progress: it never makes room
+//   none       it has shown one, and has a request in progress: it is never evicted
 //
-// SECURITY: a stranger keeps its place whatever it sends.  So a client without a key cannot look
-// young, and a client with a key has as long to show it as it takes the others to open as many
-// connections as there are places.
+// SECURITY: what a stranger sends does not change its position.  So a client without a key cannot
+// look young, and a client with a key has time to show it until the others have opened
+// --connections new connections.
 
 #include "base/clock.h"
 #include "http/conn.h"
@@ -39,8 +39,8 @@ void evict_admit(struct conn *c)
     evict_line(c, NULL);
 }
 
-// A stranger of less than a second may be a client whose key is on its way: an idle connection goes
-// before it.
+// A client may not have sent its key in the first second: an idle connection goes before a stranger
+// that young.
 struct conn *evict_find(const struct http *h)
 {
     struct conn *stranger = TAILQ_FIRST(&h->strangers), *idle = TAILQ_FIRST(&h->idle);

@@ -56,7 +56,7 @@ void exchange_free(struct exchange *p)
 const char *http_header(const struct http_exchange *x, const char *name)
 {
     const char *value = evhttp_find_header(evhttp_request_get_input_headers(x->ev), name);
-    return value ? value + strspn(value, " \t") : NULL; // libevent leaves tabs
+    return value ? value + strspn(value, " \t") : NULL; // libevent does not strip tabs
 }
 
 // "text/*;q=0.5": does it allow `type`?
@@ -269,7 +269,7 @@ static void add_common_headers(struct exchange *p, const char *type)
         set_default(&p->x, "Connection", "close");
 }
 
-// The exchange ends; what libevent still has to send is not its business.
+// Ends the exchange; libevent sends the rest of the answer without it.
 static struct evhttp_request *detach(struct exchange *p)
 {
     struct evhttp_request *ev = p->x.ev;
@@ -284,7 +284,7 @@ static void send_whole(struct exchange *p, int status, const char *type)
     struct evbuffer *body = evhttp_request_get_output_buffer(p->x.ev);
     add_common_headers(p, type);
     request_log_status(p, status);
-    if (p->x.method == HTTP_HEAD) { // libevent would send the body
+    if (p->x.method == HTTP_HEAD) { // libevent would send a body
         char length[24];
         snprintf(length, sizeof length, "%zu", evbuffer_get_length(body));
         http_add_header(&p->x, "Content-Length", length);
@@ -362,7 +362,7 @@ void http_reply_error(struct http_exchange *x, int status, const char *code, con
     va_start(ap, fmt);
     vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
-    text_sanitize(message); // perhaps cut within a character
+    text_sanitize(message); // it may be cut within a character
     const char *type;
     char *text = http_error_text(status, code, message, hint, x->path, &type);
     if (text && !private_of(x)->gone)
@@ -412,8 +412,8 @@ void http_stream_begin(struct http_exchange *x, int status, const char *type)
     set_default(x, "X-Accel-Buffering", "no");
     add_common_headers(p, type);
     request_log_status(p, status);
-    // Without chunks only the end of the connection ends the answer; libevent would promise a
-    // length of 0 to an HTTP/1.0 client that wants to go on.
+    // Without chunks the end of the connection ends the answer; libevent would send length 0 to an
+    // HTTP/1.0 client that asked for keep-alive.
     if (p->old)
         (void)evhttp_remove_header(evhttp_request_get_input_headers(x->ev), "Connection");
     (void)bufferevent_set_max_single_write(p->conn->bev, STREAM_WRITE);
@@ -436,7 +436,7 @@ void http_stream_chunk(struct http_exchange *x, struct evbuffer *chunk)
     struct exchange *p = private_of(x);
     if (p->gone)
         return;
-    // What cannot be sent makes the stream a wrong one: it ends where the client notices.
+    // A lost chunk would corrupt the stream: end it so that the client notices.
     if (!chunk)
         event_active(&p->conn->wake, EV_WRITE, 0);
     else if (evbuffer_get_length(chunk))
@@ -458,15 +458,14 @@ void http_stream_end(struct http_exchange *x)
 
 // ---- files --------------------------------------------------------------------------------------
 
-// Not libevent's own file segments.  With sendfile they take a socket that is full for one that was
-// closed (2.1.12: evbuffer_write_sendfile makes 0 of EAGAIN, and bufferevent_writecb takes 0 for
-// the end); without, they map the file, and a file that somebody cuts off kills the process.  And a
-// whole file would count as memory that a connection holds.  Reading ahead by pieces costs one
-// copy.
+// Not libevent's own file segments.  With sendfile they take a full socket for a closed one
+// (2.1.12: evbuffer_write_sendfile makes 0 of EAGAIN, and bufferevent_writecb takes 0 for the end);
+// without, they map the file, and truncating the file kills the process.  And the whole file would
+// count as buffered bytes of the connection.  Reading ahead by pieces costs one copy.
 //
-// The end of a file goes with the piece before it.  On its own it is less than a segment, which the
-// kernel keeps until the client has said that it has the rest, and a client that only listens waits
-// 40 ms with that (seen on loopback, Linux 6.18, with TCP_NODELAY).
+// The end of a file is sent with the piece before it.  On its own it is less than a segment; the
+// kernel holds it back until the client has acknowledged the rest, and a client that only reads
+// delays that by 40 ms (seen on loopback, Linux 6.18, with TCP_NODELAY).
 enum { FILE_PIECE = 256 * 1024, FILE_TAIL = 128 * 1024 };
 
 static bool has_name(int fd)
@@ -479,21 +478,21 @@ static bool has_name(int fd)
 // file was removed.
 static bool read_piece(struct exchange *p, struct evbuffer *piece)
 {
-    struct evbuffer_iovec room;
+    struct evbuffer_iovec space;
     size_t want = p->file_left < FILE_PIECE + FILE_TAIL ? (size_t)p->file_left : FILE_PIECE;
     if ((p->x.while_named && !has_name(p->file)) || !piece ||
-        evbuffer_reserve_space(piece, (ev_ssize_t)want, &room, 1) != 1)
+        evbuffer_reserve_space(piece, (ev_ssize_t)want, &space, 1) != 1)
         return false;
-    ssize_t n = pread(p->file, room.iov_base, want, (off_t)p->file_at);
+    ssize_t n = pread(p->file, space.iov_base, want, (off_t)p->file_at);
     if (n <= 0)
         return false;
-    room.iov_len = (size_t)n;
+    space.iov_len = (size_t)n;
     p->file_at += (uint64_t)n;
     p->file_left -= (uint64_t)n;
-    return evbuffer_commit_space(piece, &room, 1) == 0;
+    return evbuffer_commit_space(piece, &space, 1) == 0;
 }
 
-// The client has taken what there was.
+// The client has taken all output: sends the next piece.
 static void send_file(struct http_exchange *x)
 {
     struct exchange *p = private_of(x);
@@ -505,7 +504,7 @@ static void send_file(struct http_exchange *x)
         if (piece)
             evbuffer_free(piece);
         if (!good) {
-            event_active(&p->conn->wake, EV_WRITE, 0); // ends the connection, short of its length
+            event_active(&p->conn->wake, EV_WRITE, 0); // closes before Content-Length
             return;
         }
     }
@@ -524,7 +523,7 @@ void http_reply_file(struct http_exchange *x, int status, const char *type, int 
     snprintf(text, sizeof text, "%" PRIu64, length);
     add_common_headers(p, type);
     request_log_status(p, status);
-    http_add_header(x, "Content-Length", text); // and so it is not sent in chunks
+    http_add_header(x, "Content-Length", text); // so libevent does not send it in chunks
     if (x->method == HTTP_HEAD) {
         evhttp_send_reply(detach(p), status, http_reason(status), NULL);
         return;
@@ -534,7 +533,7 @@ void http_reply_file(struct http_exchange *x, int status, const char *type, int 
     x->streaming = true;
     x->on_close = NULL;
     x->on_drained = send_file;
-    // Else 16 KiB at a time; with room for the head, and for what was left of the piece before.
+    // The default is 16 KiB at a time; two pieces leave room for the head and the rest of a piece.
     (void)bufferevent_set_max_single_write(p->conn->bev, 2 * FILE_PIECE);
     evhttp_send_reply_start(x->ev, status, http_reason(status));
     send_file(x);

@@ -10,27 +10,29 @@
 enum { TARGET_MAX = 8 * 1024 };
 
 static const struct head_fault
-    bad_start = {400, "bad_request", "this is no HTTP/1 request (was https:// used by mistake?)"},
+    bad_start = {400, "bad_request",
+                 "this is not an HTTP/1 request (was https:// used by mistake?)"},
     bad_line_end = {400, "bad_request", "a line of the head ends without CR LF"},
     bad_request_line = {400, "bad_request",
                         "the first line is not 'METHOD TARGET HTTP/1.1' with single blanks"},
-    bad_version = {505, "version_not_supported", "only HTTP/1.1 and HTTP/1.0 are spoken here"},
-    bad_target = {400, "bad_request", "the target of the request is no path"},
+    bad_version = {505, "version_not_supported", "only HTTP/1.1 and HTTP/1.0 are supported"},
+    bad_target = {400, "bad_request", "the target of the request is not a path"},
     long_target = {414, "target_too_long", "the target of the request has more than 8192 bytes"},
     long_head = {431, "head_too_large", "the head of the request has more than 32768 bytes"},
     many_fields = {431, "head_too_large", "the request has more than 100 headers"},
-    folded = {400, "bad_header", "a header goes on in a second line, which was abolished"},
+    folded = {400, "bad_header", "a header is folded into a second line, which HTTP/1.1 forbids"},
     bad_name = {400, "bad_header", "the name of a header has a character that is not allowed"},
     bad_value = {400, "bad_header", "the value of a header has a control character"},
     twice = {400, "duplicate_header", "a header that may come only once came twice"},
     no_host = {400, "host_required", "the request has no Host header"},
     two_lengths = {400, "bad_length", "the request has both Content-Length and Transfer-Encoding"},
     bad_length = {400, "bad_length", "Content-Length is not a number"},
-    bad_encoding = {501, "encoding_not_supported", "the only Transfer-Encoding here is 'chunked'"},
-    old_chunked = {400, "bad_length", "HTTP/1.0 has no Transfer-Encoding"},
-    bodied_head = {400, "bad_length", "a HEAD request has no body"},
-    bad_expect = {417, "expectation_failed", "the only expectation here is '100-continue'"},
-    bad_chunk = {400, "bad_chunk", "a chunk of the body is not framed as it should be"},
+    bad_encoding = {501, "encoding_not_supported",
+                    "the only supported Transfer-Encoding is 'chunked'"},
+    old_chunked = {400, "bad_length", "Transfer-Encoding does not exist in HTTP/1.0"},
+    bodied_head = {400, "bad_length", "a HEAD request must not have a body"},
+    bad_expect = {417, "expectation_failed", "the only supported expectation is '100-continue'"},
+    bad_chunk = {400, "bad_chunk", "a chunk of the body is not framed correctly"},
     long_body = {413, "body_too_large", "the body is larger than this server reads"};
 
 static int fail(struct head_fault *ret, struct head_fault fault)
@@ -167,8 +169,8 @@ static int read_request_line(struct reader *r, struct slice line)
     }
     if (h->target.n > TARGET_MAX)
         return fail(r->fault, long_target);
-    // An absolute URL is for proxies, '*' and an authority for what is not served here.
-    // "//host/path" would be taken for an authority by libevent.
+    // An absolute URL is for proxies; '*' and an authority are for methods that are not served
+    // here.  libevent would take "//host/path" for an authority.
     if (h->target.p[0] != '/' || (h->target.n > 1 && h->target.p[1] == '/') ||
         !all_graphic(h->target))
         return fail(r->fault, bad_target);
@@ -248,7 +250,7 @@ static int read_frame(struct reader *r)
     h->chunked = encoding.p != NULL;
     if (length.p && read_length(r, length) < 0)
         return -1;
-    // SECURITY: libevent reads no body of a HEAD request; what came would be the next request.
+    // SECURITY: libevent reads no body of a HEAD request: the body would become the next request.
     if (slice_is(h->method, "HEAD") && (h->chunked || h->length))
         return fail(r->fault, bodied_head);
     return 0;
@@ -258,7 +260,7 @@ int head_parse(const char *data, size_t n, struct head *ret, struct head_fault *
 {
     struct reader r = {.head = ret, .fault = fault};
     *ret = (struct head){0};
-    // Every line ends with CR LF, the last one is empty: head_find_end() saw to it.
+    // head_find_end() made sure that every line ends with CR LF and that the last one is empty.
     for (size_t at = 0; at + 2 < n;) {
         const char *feed = memchr(data + at, '\n', n - at);
         if (!feed || feed == data + at || feed[-1] != '\r')
@@ -338,8 +340,7 @@ int chunks_feed(struct chunks *c, const char *data, size_t n, size_t *ret_used,
                 c->state = DATA_CR;
             continue;
         }
-        // A body of single bytes, each in a chunk, is no body but an attack on whoever takes it
-        // apart.
+        // A body of one-byte chunks is an attack on the reader.
         if (++c->overhead > c->max)
             return fail(fault, long_body);
         int r = frame_byte(c, data[at++], fault);

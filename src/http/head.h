@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // head: a strict reader of the head of an HTTP/1 request, and of the frame of a chunked body.
-// Called by http.c on bytes of strangers before libevent's own reader sees them; touches nothing
-// but its arguments.
+// Called by conn.c on untrusted bytes before libevent's own reader sees them; touches nothing but
+// its arguments.
 //
 // libevent is lenient where leniency lets two readers see two different requests (a NUL byte in a
-// line, a folded line, a bare line feed, two lengths, "+5" as the size of a chunk).  Whatever
-// passes here, both read alike, and so does any proxy in front.
+// line, a folded line, a bare line feed, two lengths, "+5" as the size of a chunk).  What passes
+// here, both readers and any proxy in front read alike.
 
 #ifndef CONSTRICTOR_HTTP_HEAD_H
 #define CONSTRICTOR_HTTP_HEAD_H
@@ -64,9 +64,9 @@ struct head_fault {
     const char *message; // what is wrong
 };
 
-// How far a head that arrives in pieces has been looked at; all zero at its beginning.
+// How far a head that arrives in pieces was read; all zero at its beginning.
 struct head_scan {
-    size_t seen, line; // bytes looked at; where the current line begins
+    size_t seen, line; // bytes read; where the current line begins
 };
 
 // Looks for the end of the head in the `n` bytes at `data`, of which all before s->seen are
@@ -89,8 +89,8 @@ struct chunks {
 };
 
 // Follows the frame over the next `n` bytes.  Returns 0: more comes, 1: the body ended after
-// *ret_used of them, -1 and the fault.  Extensions and trailers are refused: nobody sends them, and
-// what a trailer means behind a door that has been passed is hard to say.
+// *ret_used of them, -1 and the fault.  Extensions and trailers are refused: no client sends them,
+// and a trailer would add fields after the door has let the request in.
 int chunks_feed(struct chunks *c, const char *data, size_t n, size_t *ret_used,
                 struct head_fault *fault);
 

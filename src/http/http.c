@@ -65,7 +65,7 @@ static unsigned method_find(struct slice name)
     return 0;
 }
 
-// Everything that can be said of a request from its head.  0, or -1 and the refusal.
+// Judges a request by its head.  0, or -1 and the refusal.
 int http_judge(struct http *h, struct exchange *p, const struct head *head, struct door_refusal *r)
 {
     const char *question = memchr(head->target.p, '?', head->target.n);
@@ -76,8 +76,8 @@ int http_judge(struct http *h, struct exchange *p, const struct head *head, stru
     p->old = head->old;
     bool known = http_decode_path(head->target.p, n, p->x.path, sizeof p->x.path);
     if (!known && n > 5 && memcmp(head->target.p, "/api/", 5) == 0)
-        snprintf(p->x.path, sizeof p->x.path, "/api"); // so that the error is one of the API
-    if (door_check_place(h->door, head, r) < 0)
+        snprintf(p->x.path, sizeof p->x.path, "/api"); // so that the error is a problem of the API
+    if (door_check_origin(h->door, head, r) < 0)
         return -1;
     if (origin.p)
         snprintf(p->origin, sizeof p->origin, "%.*s", (int)origin.n, origin.p);
@@ -93,7 +93,7 @@ int http_judge(struct http *h, struct exchange *p, const struct head *head, stru
                                : "the path is too long, has a control character in it, or is not "
                                  "well encoded",
                          known ? "MCP is served at /mcp"
-                               : "write it as UTF-8 with %XX; no name has control characters");
+                               : "encode it as UTF-8 with %XX, without control characters");
         return -1;
     }
     if (p->options || !(p->route->methods & p->x.method))
@@ -104,7 +104,7 @@ int http_judge(struct http *h, struct exchange *p, const struct head *head, stru
         door_allow_headers(head->field[HEAD_WANT_HEADERS], p->allow_headers, 2048);
     if (p->options || !p->allow)
         return 0;
-    http_set_refusal(r, 405, "method_not_allowed", "this path does not take this method",
+    http_set_refusal(r, 405, "method_not_allowed", "this path does not support this method",
                      "see the header Allow");
     return -1;
 }
@@ -124,7 +124,8 @@ void http_pause(struct http *h, unsigned ms)
         (void)evconnlistener_disable(evhttp_bound_socket_get_listener(h->bound));
 }
 
-// Descriptors or memory are out: what waits in the queue of the kernel would wake us again at once.
+// Descriptors or memory are out: connections in the kernel's queue would wake the gate again at
+// once.
 static void on_accept_error(struct evconnlistener *listener, void *argument)
 {
     (void)listener;
@@ -139,11 +140,11 @@ static void serve_metadata(struct http_exchange *x, void *argument)
     if (body)
         http_reply_json(x, 200, body);
     else
-        http_reply_error(x, 404, "not_found", "", "this server takes no OAuth tokens");
+        http_reply_error(x, 404, "not_found", "", "this server does not accept OAuth tokens");
     json_decref(body);
 }
 
-// Clients look for many well-known files; what is not there is not there, also without a key.
+// Clients look for many well-known files: a missing one is 404, also without a key.
 static void serve_nothing(struct http_exchange *x, void *argument)
 {
     (void)argument;
@@ -187,8 +188,8 @@ static void set_socket_options(int listener)
     (void)setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(listener, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     (void)setsockopt(listener, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-    // What a client does not take stays here, where it is counted, and not in the kernel by the
-    // megabyte.
+    // What a client does not take stays in the gate, where it is counted, and not in the kernel by
+    // the megabyte.
     (void)setsockopt(listener, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
@@ -208,7 +209,7 @@ static int start(struct http *h, int socket, struct err *e)
         return err_set(e, ERR_SYSTEM, errno, NULL, "start the HTTP server");
     set_socket_options(socket);
     evconnlistener_set_error_cb(listener, on_accept_error);
-    // A little above what head.c lets pass, so that libevent never has a reason to refuse.
+    // Slightly above the limit of head.c, so that libevent never refuses first.
     evhttp_set_max_headers_size(h->evhttp, HEAD_MAX + 1024);
     evhttp_set_max_body_size(h->evhttp, (ev_ssize_t)h->config->body_bytes);
     evhttp_set_allowed_methods(
@@ -253,14 +254,14 @@ void http_set_peers(struct http *h, const int *fds, unsigned count)
     memcpy(h->peers, fds, count * sizeof fds[0]);
 }
 
-// SECURITY: asked once, as soon as the connection is here: the client is there then, and cannot
+// SECURITY: asked once, when the connection is accepted: the client is there then and cannot
 // change.
 uid_t http_find_peer(struct http *h, int sock)
 {
     struct err e;
     if (!door_asks_user(h->door))
         return (uid_t)PEER_UNKNOWN;
-    if (h->peer_count == 0) { // not in a gate, which may open nothing
+    if (h->peer_count == 0) { // not in a gate, which cannot open them
         int n = peer_open(h->peers, &e);
         h->peer_count = n > 0 ? (unsigned)n : 0;
         h->own_peers = true;
@@ -302,8 +303,7 @@ unsigned http_owners(const struct http *h)
     return door_owners(h->door);
 }
 
-// SECURITY: a stream can be open for hours; a key that was taken away must not be good for that
-// long.
+// SECURITY: a stream can be open for hours; a revoked key must not work for that long.
 static void dismiss(struct http *h)
 {
     struct conn *c, *next;
@@ -343,8 +343,8 @@ void http_stop(struct http *h)
     h->stopping = true;
     if (h->bound) {
         // The keeper has the socket too, for a gate that replaces this one: closing it here would
-        // leave whoever comes now in the queue of the kernel until the server is gone.  This ends
-        // the listening itself.
+        // leave new clients in the kernel's queue until the server is gone.  shutdown() ends the
+        // listening itself.
         (void)shutdown(evhttp_bound_socket_get_fd(h->bound), SHUT_RDWR);
         evhttp_del_accept_socket(h->evhttp, h->bound);
     }

@@ -41,12 +41,12 @@ struct http_exchange {
     char owner[65];    // name of the key, "" without keys
     bool streaming;    // http_stream_begin() was called
     void *work;        // the handler's own
-    // The client went away before the answer was complete.  The exchange is gone after it returns.
+    // The client left before the answer was complete.  The exchange is freed after this returns.
     void (*on_close)(struct http_exchange *x);
-    // A stream whose reader had been slow has room again; may be NULL.
+    // A stream with a slow reader can take more output; may be NULL.
     void (*on_drained)(struct http_exchange *x);
-    // A file that is the answer is sent only as long as it has a name.  SECURITY: what was removed
-    // is on the disk as long as it is open, and no quota counts it.
+    // A file that is the answer is sent only as long as it has a name.  SECURITY: a removed file
+    // uses the disk as long as it is open, and no quota counts it.
     bool while_named;
     // The exchange is over, however it went, and a file that was its answer is closed; may be NULL.
     void (*on_end)(void *argument);
@@ -59,8 +59,8 @@ struct http *http_open(struct event_base *base, const struct config *c, int list
 // What peer.h opened, borrowed: a server that needs it and has none opens it by itself.
 void http_set_peers(struct http *h, const int *fds, unsigned count);
 void http_add_routes(struct http *h, const struct http_route *routes); // borrowed for good
-// For bodies that are too large for memory.  Asked when a head was let in: a file that the body is
-// written into (taken), and how many bytes it may have; -1: not this request, below: not now.
+// For bodies that are too large for memory.  Called when a head was let in: returns a file for the
+// body (taken) and how many bytes it may have; -1: not for this request; below: not now.
 typedef int (*http_open_body_file)(const struct http_exchange *x, void *argument,
                                    uint64_t *ret_max);
 void http_set_body_file(struct http *h, http_open_body_file body_file, void *argument);
@@ -93,8 +93,7 @@ bool http_accepts(const struct http_exchange *x, const char *type);
 const char *http_body(struct http_exchange *x, size_t *ret_length);
 // The body is not needed any more: frees it.
 void http_body_done(struct http_exchange *x);
-// The file with the body of a request that `spool` was said yes to: the caller's; -1: there is
-// none.
+// The file with the body of a request, which the caller takes over; -1: there is none.
 int http_body_file(struct http_exchange *x);
 // The request has shown a secret that is as good as a key: its connection is not closed to make
 // room for others.
@@ -110,23 +109,23 @@ void http_reply(struct http_exchange *x, int status, const char *type, const voi
 void http_reply_json(struct http_exchange *x, int status, json_t *body); // borrowed
 void http_reply_buffer(struct http_exchange *x, int status, const char *type,
                        struct evbuffer *body); // emptied
-// `length` bytes of a file from `offset` on; takes the descriptor.  They are read while the client
-// takes them, never mapped, and a file that turns out shorter ends the connection where the client
+// `length` bytes of a file from `offset` on; takes the descriptor.  They are read as the client
+// takes them, never mapped; if the file is shorter, the connection ends early and the client
 // notices. A HEAD gets the headers.
 void http_reply_file(struct http_exchange *x, int status, const char *type, int fd, uint64_t offset,
                      uint64_t length);
-// The same with what HTTP has for files of `size` bytes: one Range (206, 416), If-None-Match (304),
-// If-Range. `etag` is with its quotes, or NULL.
+// The same with HTTP's conditions for files of `size` bytes: one Range (206, 416), If-None-Match
+// (304), If-Range. `etag` is with its quotes, or NULL.
 void http_serve_file(struct http_exchange *x, const char *type, int fd, uint64_t size,
                      const char *etag);
 // The same with bytes in memory, which are copied.
 void http_serve_bytes(struct http_exchange *x, const char *type, const char *data, uint64_t size,
                       const char *etag);
-// Which part of a file both would send: 200 or 206 and the part, 304 or 416.
+// Which part of a file these two would send: 200 or 206 and the part, 304 or 416.
 int http_wanted(const struct http_exchange *x, uint64_t size, const char *etag,
                 uint64_t *ret_offset, uint64_t *ret_length);
-// What the header Range asks of `size` bytes: 206 and the part, 416, or 200 and the whole: also for
-// what is not understood, and for several ranges.
+// What the header Range asks of `size` bytes: 206 and the part, 416, or 200 and the whole, also for
+// several ranges and for an invalid header.
 int http_range(const struct http_exchange *x, uint64_t size, uint64_t *ret_offset,
                uint64_t *ret_length);
 // {"error": {"code", "message", "hint"}}
@@ -136,8 +135,9 @@ void http_reply_error(struct http_exchange *x, int status, const char *code, con
 // Streamed answers.
 void http_stream_begin(struct http_exchange *x, int status, const char *type);
 void http_stream_write(struct http_exchange *x, const void *data, size_t length);
-void http_stream_chunk(struct http_exchange *x,
-                       struct evbuffer *chunk); // emptied; NULL: memory was out, and it is cut off
+void http_stream_chunk(
+    struct http_exchange *x,
+    struct evbuffer *chunk); // emptied; NULL: memory was out, the stream is cut off
 // Bytes that the client has not taken yet.
 size_t http_stream_backlog(const struct http_exchange *x);
 void http_stream_end(struct http_exchange *x); // the exchange is gone afterwards

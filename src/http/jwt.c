@@ -40,7 +40,7 @@ static const struct algorithm {
     bool pss;
 } algorithms[] = {
     {"RS256", KIND_RSA, false},     {"PS256", KIND_RSA, true},        {"ES256", KIND_P256, false},
-    {"EdDSA", KIND_ED25519, false}, {"Ed25519", KIND_ED25519, false}, // RFC 9864's name for it
+    {"EdDSA", KIND_ED25519, false}, {"Ed25519", KIND_ED25519, false}, // the name in RFC 9864
 };
 
 static const struct algorithm *algorithm_find(const char *name)
@@ -106,7 +106,7 @@ static EVP_PKEY *read_rsa(const json_t *jwk)
            *power = BN_bin2bn(exponent.data, (int)exponent.length, NULL);
     OSSL_PARAM_BLD *builder = OSSL_PARAM_BLD_new();
     EVP_PKEY *pkey = NULL;
-    // Below 2048 bits a signature is not worth much.
+    // RSA below 2048 bits is too weak.
     if (builder && modulus && power && BN_num_bits(modulus) >= 2048 && BN_is_odd(power) &&
         BN_num_bits(power) > 1 &&
         OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_RSA_N, modulus) == 1 &&
@@ -165,7 +165,7 @@ static bool has_text(const json_t *object, const char *name, const char *text)
     return value && strcmp(value, text) == 0;
 }
 
-// False: the key is not for us, or of no use.
+// False: the key cannot be used here.
 static bool read_key(const json_t *jwk, struct key *ret)
 {
     const char *use = json_string_value(json_object_get(jwk, "use")),
@@ -200,7 +200,7 @@ struct jwt_keys *jwt_keys_parse(const char *text, size_t length, struct err *e)
     }
     json_t *set = json_loadb(text, length, JSON_REJECT_DUPLICATES, &where);
     if (!set) {
-        err_set(e, ERR_BAD_CONFIG_FILE, 0, hint, "the key set is no JSON: line %d: %s", where.line,
+        err_set(e, ERR_BAD_CONFIG_FILE, 0, hint, "the key set is not JSON: line %d: %s", where.line,
                 where.text);
         return NULL;
     }
@@ -250,7 +250,7 @@ static size_t ecdsa_to_der(const unsigned char *raw, size_t length, unsigned cha
     BIGNUM *r = BN_bin2bn(raw, P256_SIZE, NULL), *s = BN_bin2bn(raw + P256_SIZE, P256_SIZE, NULL);
     int n = 0;
     if (sig && r && s && ECDSA_SIG_set0(sig, r, s) == 1) {
-        r = s = NULL; // the signature's now
+        r = s = NULL; // the signature owns them now
         n = i2d_ECDSA_SIG(sig, NULL);
         if (n > 0 && (size_t)n <= cap)
             n = i2d_ECDSA_SIG(sig, &ret);
@@ -274,7 +274,7 @@ static bool verify(const struct key *key, const struct algorithm *a, const char 
             return false;
     }
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    EVP_PKEY_CTX *options = NULL; // the context's
+    EVP_PKEY_CTX *options = NULL; // owned by the context
     const EVP_MD *digest = a->kind == KIND_ED25519 ? NULL : EVP_sha256();
     bool good = context && EVP_DigestVerifyInit(context, &options, digest, NULL, key->pkey) == 1;
     if (good && a->pss)
@@ -392,7 +392,7 @@ static enum jwt_result check_times(const json_t *payload, int64_t now_s, struct 
         !read_time(payload, "iat", &has_iat, &issued))
         return JWT_MALFORMED;
     if (!has_exp)
-        return JWT_MALFORMED; // a token for ever is a key, and keys are configured
+        return JWT_MALFORMED; // a token without expiry is a key, and keys are configured
     if (now_s >= expires + JWT_LEEWAY_S)
         return JWT_EXPIRED;
     if ((has_nbf && now_s + JWT_LEEWAY_S < not_before) ||
@@ -460,7 +460,7 @@ static json_t *decode_object(const char *text, size_t n)
     ssize_t length = base64url_decode(text, n, data, cap);
     if (length < 0)
         return NULL;
-    // SECURITY: of a claim that comes twice, two readers may believe different ones.
+    // SECURITY: two readers may use different ones of a claim that comes twice.
     json_t *object = json_loadb((const char *)data, (size_t)length, JSON_REJECT_DUPLICATES, &where);
     if (json_is_object(object))
         return object;
@@ -487,7 +487,7 @@ static bool split(const char *token, size_t n, struct parts *ret)
     ret->payload_n = (size_t)(second - ret->payload);
     ret->signature = second + 1;
     ret->signature_n = rest - ret->payload_n - 1;
-    return ret->signature_n > 0; // a third dot is no base64url
+    return ret->signature_n > 0; // a third dot is not base64url
 }
 
 // RFC 7519 and RFC 9068.  SECURITY: the same key may sign other things, which must not be taken for
@@ -508,7 +508,7 @@ static enum jwt_result check_header(const json_t *header)
 {
     if (!type_is_known(header))
         return JWT_TYPE;
-    // "crit" names extensions that must be understood; there are none that we do.
+    // "crit" names extensions that must be understood; none is supported.
     return json_object_get(header, "crit") ? JWT_ALGORITHM : JWT_OK;
 }
 
@@ -547,16 +547,16 @@ const char *jwt_result_text(enum jwt_result result)
 {
     static const char *const texts[JWT_RESULT_MAX] = {
         [JWT_OK] = "the token is good",
-        [JWT_MALFORMED] = "the token is no signed JWT with an expiry",
+        [JWT_MALFORMED] = "the token is not a signed JWT with an expiry",
         [JWT_TOO_LONG] = "the token is longer than 16384 characters",
-        [JWT_TYPE] = "the token is of another type: its typ must be JWT or at+jwt",
+        [JWT_TYPE] = "the token has the wrong type: typ must be JWT or at+jwt",
         [JWT_ALGORITHM] =
             ("the token is signed with an algorithm that is not accepted; RS256, PS256, "
              "ES256 and EdDSA are"),
         [JWT_UNKNOWN_KEY] =
             "the token is signed with a key that is not in the key set of the server",
         [JWT_BAD_SIGNATURE] = "the signature of the token is wrong",
-        [JWT_WRONG_ISSUER] = "the token is of another issuer",
+        [JWT_WRONG_ISSUER] = "the token is from another issuer",
         [JWT_WRONG_AUDIENCE] = "the token is for another audience",
         [JWT_EXPIRED] = "the token has expired",
         [JWT_NOT_YET] = "the token is not valid yet",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // jwt: bearer tokens of an authorization server: compact JWS, checked against a set of public keys
-// (JWK). Called by door.c; runs in the gate.  Knows no files and no clock: both are given.
+// (JWK). Called by door.c; runs in the gate.  Reads no files and no clock: the caller passes both.
 //
 // SECURITY: the algorithm is a property of the key, not of the token.  A key says what it is (RSA,
 // P-256, Ed25519), and a token is only ever checked with an algorithm of that kind; "none" and the
@@ -60,7 +60,7 @@ struct jwt_rules {
 
 struct jwt_claims {
     // "oauth:" and the subject, or "oauth-sha256:" and its hash when it is long or has unusual
-    // characters. A name of a key has no colon, so it is never the same.
+    // characters. Key names have no colon, so the two never collide.
     char owner[JWT_OWNER_MAX + 1];
     int64_t expires_s;
 };

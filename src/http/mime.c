@@ -106,7 +106,7 @@ static const struct {
     {"zst", "application/zstd"},
 };
 
-// Bytes at a place; the first row that fits says it.
+// Bytes at an offset; the first row that matches gives the type.
 #define MAGIC(at, bytes, type)                                                                     \
     {                                                                                              \
         at, sizeof(bytes) - 1, bytes, type                                                         \
@@ -169,7 +169,7 @@ static const char *by_magic(const char *head, size_t length)
     return NULL;
 }
 
-// Text without control characters, which may end within a character.
+// Is it text without control characters?  It may end within a character.
 static bool is_text(const char *head, size_t length)
 {
     size_t valid = utf8_valid_length(head, length);
@@ -189,8 +189,8 @@ static bool is_picture(const char *type)
 const char *mime_type(const char *path, const void *head, size_t length)
 {
     const char *named = by_extension(path), *seen = length ? by_magic(head, length) : NULL;
-    // The name says more than the bytes (an .xlsx is a zip), but of a picture with the wrong name:
-    // whoever is shown it must be told the truth, or cannot read it.
+    // The name says more than the bytes (an .xlsx is a zip), except for a picture with the wrong
+    // name: a client can only decode it by its true type.
     if (named && !(is_picture(named) && is_picture(seen)))
         return named;
     if (seen)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// place: see place.h.
+// origin: see origin.h.
 
 #include "http/origin.h"
 
@@ -45,7 +45,7 @@ static int parse_port(struct slice s, int *ret)
     return 0;
 }
 
-static int set_address(int family, const char *text, struct place *ret)
+static int set_address(int family, const char *text, struct origin *ret)
 {
     unsigned char binary[sizeof(struct in6_addr)];
     ret->is_address = inet_pton(family, text, binary) == 1 &&
@@ -53,11 +53,11 @@ static int set_address(int family, const char *text, struct place *ret)
     return ret->is_address ? 0 : -1;
 }
 
-int place_parse_host(struct slice text, struct place *ret)
+int origin_parse_host(struct slice text, struct origin *ret)
 {
     char name[sizeof ret->name];
     bool bracketed = text.p && text.n && text.p[0] == '[';
-    *ret = (struct place){.port = -1};
+    *ret = (struct origin){.port = -1};
     if (!text.p)
         return -1;
     const char *end = memchr(text.p, bracketed ? ']' : ':', text.n);
@@ -84,7 +84,7 @@ int place_parse_host(struct slice text, struct place *ret)
     return 0;
 }
 
-int place_parse_origin(struct slice text, struct place *ret)
+int origin_parse(struct slice text, struct origin *ret)
 {
     static const char *const schemes[] = {"https", "http"};
     for (size_t i = 0; text.p && i < ARRAY_LEN(schemes); i++) {
@@ -92,7 +92,7 @@ int place_parse_origin(struct slice text, struct place *ret)
         if (text.n < n + 3 || strncasecmp(text.p, schemes[i], n) != 0 ||
             memcmp(text.p + n, "://", 3) != 0)
             continue;
-        if (place_parse_host((struct slice){text.p + n + 3, text.n - n - 3}, ret) < 0)
+        if (origin_parse_host((struct slice){text.p + n + 3, text.n - n - 3}, ret) < 0)
             return -1;
         snprintf(ret->scheme, sizeof ret->scheme, "%s", schemes[i]);
         return 0;
@@ -100,8 +100,8 @@ int place_parse_origin(struct slice text, struct place *ret)
     return -1;
 }
 
-// An address of the configuration, which may be IPv6 with or without brackets.
-int place_parse_configured(const char *text, struct place *ret)
+// A configured address; IPv6 with or without brackets.
+int origin_parse_configured(const char *text, struct origin *ret)
 {
     const char *colon = strchr(text, ':');
     char bracketed[CONFIG_TEXT_MAX + 3];
@@ -109,10 +109,10 @@ int place_parse_configured(const char *text, struct place *ret)
         snprintf(bracketed, sizeof bracketed, "[%s]", text);
         text = bracketed;
     }
-    return place_parse_host((struct slice){text, strlen(text)}, ret);
+    return origin_parse_host((struct slice){text, strlen(text)}, ret);
 }
 
-bool place_is_loopback(const struct place *p)
+bool origin_is_loopback(const struct origin *p)
 {
     if (!p->is_address)
         return strcmp(p->name, "localhost") == 0;
@@ -120,28 +120,28 @@ bool place_is_loopback(const struct place *p)
            strncmp(p->name, "::ffff:127.", 11) == 0;
 }
 
-bool place_host_is_loopback(const char *host)
+bool origin_host_is_loopback(const char *host)
 {
-    struct place p;
-    return place_parse_configured(host, &p) == 0 && place_is_loopback(&p);
+    struct origin p;
+    return origin_parse_configured(host, &p) == 0 && origin_is_loopback(&p);
 }
 
-bool place_host_is_wildcard(const char *host)
+bool origin_host_is_wildcard(const char *host)
 {
-    struct place p;
-    return place_parse_configured(host, &p) == 0 && p.is_address &&
+    struct origin p;
+    return origin_parse_configured(host, &p) == 0 && p.is_address &&
            (strcmp(p.name, "0.0.0.0") == 0 || strcmp(p.name, "::") == 0);
 }
 
-bool place_same_host(const struct place *a, const struct place *b)
+bool origin_same_host(const struct origin *a, const struct origin *b)
 {
     return a->is_address == b->is_address && strcmp(a->name, b->name) == 0;
 }
 
-// The place in a URL whose path may be anything.
-int place_parse_url(const char *url, struct place *ret)
+// The origin of a URL with any path.
+int origin_parse_url(const char *url, struct origin *ret)
 {
     const char *start = strstr(url, "://");
     size_t n = start ? (size_t)(start - url) + 3 + strcspn(start + 3, "/?#") : 0;
-    return start ? place_parse_origin((struct slice){url, n}, ret) : -1;
+    return start ? origin_parse((struct slice){url, n}, ret) : -1;
 }

@@ -3,10 +3,9 @@
 // peer: see peer.h.  Opened before the first fork; peer_uid() runs in the gate, once for each
 // connection.
 //
-// SECURITY: what the kernel says of a socket counts only in certain states.
-//   1. A socket that was closed has no user: it is shown with uid 0, which would be root, and with
-//   inode 0.  A client
-//      that sends a request and closes at once must not become root.
+// SECURITY: the kernel's answer about a socket counts only in certain states.
+//   1. The kernel shows a closed socket with uid 0, which would be root, and with inode 0.  A
+//      client that sends a request and closes at once must not become root.
 //   2. A socket that listens on the port of the peer, or only tries to connect from it, is another
 //   one.
 // So the socket must have an inode and be ESTABLISHED, or have closed its sending side only
@@ -109,8 +108,8 @@ static bool ask(int fd, const struct ends *ends, uint32_t number)
            (ssize_t)sizeof q;
 }
 
-// The answer to question `number`, which the kernel has given before ask() returned.  Older ones
-// are of a gate that crashed.  False: there is none, or it is no socket.
+// The answer to question `number`, which the kernel gave before ask() returned.  Older answers
+// belong to a gate that crashed.  False: there is none, or it names no socket.
 static bool hear(int fd, uint32_t number, struct inet_diag_msg *ret)
 {
     union {

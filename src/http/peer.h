@@ -3,11 +3,11 @@
 // peer: which user of this machine is at the other end of a loopback connection.  A server without
 // a key serves the user that started it and root (door.h).
 //
-// A user and not a generated key: clients that have only a URL, and the page, go on working.
+// A user and not a generated key: clients that have only a URL, and the page, keep working.
 //
-// The kernel is asked for the one socket whose addresses are those of the connection, by a socket
-// of NETLINK_SOCK_DIAG; where that is not to be had, by the tables /proc/net/tcp and tcp6.  Both
-// are opened before the gate shuts itself in.
+// The gate asks the kernel for the one socket with the addresses of the connection, over
+// NETLINK_SOCK_DIAG; where that is missing it reads /proc/net/tcp and tcp6.  Both are opened before
+// the gate seals itself.
 
 #ifndef CONSTRICTOR_HTTP_PEER_H
 #define CONSTRICTOR_HTTP_PEER_H
@@ -22,8 +22,8 @@ enum { PEER_FDS = 2, PEER_UNKNOWN = -1 };
 // `e`.
 int peer_open(int ret[PEER_FDS], struct err *e);
 
-// The user whose socket is connected with this one; (uid_t)PEER_UNKNOWN: it is closed already, or
-// on another machine.
+// The user at the other end of `sock`; (uid_t)PEER_UNKNOWN: that end is closed already, or on
+// another machine.
 uid_t peer_uid(const int *fds, unsigned count, int sock);
 
 #endif

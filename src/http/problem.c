@@ -12,7 +12,7 @@ enum { TITLE_MAX = 64, INSTANCE_MAX = 2048 };
 
 bool problem_is_for(const char *path)
 {
-    // Also for the clients of compat/kernels.c, who look for "detail".
+    // Also for the clients of compat/kernels.c, which read "detail".
     return strncmp(path, "/api/", 5) == 0 || strcmp(path, "/api") == 0 ||
            strncmp(path, "/ai/", 4) == 0;
 }
@@ -35,8 +35,8 @@ static json_t *title(const char *code)
     return json_string(text);
 }
 
-// SECURITY: a path is foreign text; as a reference to a resource it has nothing but what RFC 3986
-// lets it have.  One that does not fit is left out.
+// SECURITY: a path is untrusted text: only characters that RFC 3986 allows stay as they are.  One
+// that does not fit is left out.
 static json_t *instance(const char *path)
 {
     static const char digits[] = "0123456789ABCDEF", plain[] = "-._~/!$&'()*+,;=:@";

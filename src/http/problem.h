@@ -26,10 +26,8 @@ bool problem_is_for(const char *path);
 // {"error": {"code", "message", "hint"}}, new; NULL: memory is out.  `hint` may be NULL or "".
 json_t *problem_error(const char *code, const char *message, const char *hint);
 
-// Gives an object that has an `error` the members of the RFC, from that.  `path`: of the request,
-// decoded;
-// NULL: not known.  Members that are there already stay.  False: it is no such object, or memory is
-// out.
+// Adds the members of the RFC to an object that has an `error`, from that.  `path`: of the request,
+// decoded; NULL: not known.  Existing members stay.  False: there is no `error`, or memory is out.
 bool problem_dress(json_t *body, int status, const char *path);
 
 #endif

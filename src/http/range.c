@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// range: what HTTP has for files: parts (RFC 9110, 14) and conditions (13); see http.h.  Called by
-// handlers in the gate.  A header that is not understood is as good as none: the answer is then the
-// whole file.
+// range: parts (RFC 9110, 14) and conditions (13) of files; see http.h.  Called by handlers in the
+// gate.  An invalid header is ignored: the answer is then the whole file.
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,7 +41,7 @@ int http_range(const struct http_exchange *x, uint64_t size, uint64_t *ret_offse
         return 200;
     bool to = read_number(&s, &last);
     if (s[strspn(s, " \t")] != '\0' || (!from && !to) || (from && to && first > last))
-        return 200; // several, or nonsense
+        return 200; // several ranges, or an invalid one
     if (!from) {    // the last so many
         if (last == 0 || size == 0)
             return 416;
@@ -83,12 +82,12 @@ int http_wanted(const struct http_exchange *x, uint64_t size, const char *etag,
     *ret_length = size;
     if (known && etag && is_known(known, etag))
         return 304;
-    // A part of another version would be put together with parts of this one.
+    // The client would join a part of this version with parts of another.
     bool part = !same || (etag && strcmp(same, etag) == 0);
     return part ? http_range(x, size, ret_offset, ret_length) : 200;
 }
 
-// Says what it is in headers.  True: bytes are to follow; else it was answered.
+// Sends the headers.  True: bytes must follow; false: the request was answered.
 static bool begin_file(struct http_exchange *x, int status, uint64_t size, const char *etag,
                        uint64_t offset, uint64_t length)
 {
@@ -101,8 +100,8 @@ static bool begin_file(struct http_exchange *x, int status, uint64_t size, const
     } else if (status == 416) {
         snprintf(text, sizeof text, "bytes */%" PRIu64, size);
         http_add_header(x, "Content-Range", text);
-        http_reply_error(x, 416, "bad_range", "see the header Content-Range for its size",
-                         "there are %" PRIu64 " bytes, and none where Range asks for some", size);
+        http_reply_error(x, 416, "bad_range", "the header Content-Range has the size",
+                         "the file has %" PRIu64 " bytes, none of them in the range", size);
     } else if (status == 206) {
         snprintf(text, sizeof text, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, offset,
                  offset + length - 1, size);

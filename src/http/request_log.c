@@ -11,7 +11,7 @@
 #include "base/id.h"
 #include "base/log.h"
 
-// SECURITY: it goes into a header and into a line of the log, so nothing that ends either.
+// SECURITY: the id goes into a header and into a log line: refuse every character that ends either.
 bool request_id_is_good(const char *text)
 {
     size_t n =
@@ -54,11 +54,11 @@ void request_log_end(const struct exchange *p)
 {
     struct http *h = p->x.server;
     if (!p->begin_us)
-        return; // it never began
+        return; // it was never complete
     int class = p->status / 100;
     if (h->answers)
         h->answers[class > 0 && class < 6 ? class : 0]++;
-    // Whoever has a link needs no key: what is behind the prefix of such a route is the key.
+    // SECURITY: a link works without a key, so what follows the prefix of such a route is a secret.
     const char *path = p->route && p->route->open ? p->route->path : p->x.path;
     double ms = (double)(clock_us() - p->begin_us) / 1000;
     if (p->status)

@@ -16,10 +16,10 @@
 void request_log_begin(struct exchange *p);
 // Its answer goes out.
 void request_log_status(struct exchange *p, int status);
-// It is over: by its answer, or without one because the client left.
+// The request is over: it was answered, or the client left.
 void request_log_end(const struct exchange *p);
 
-// Is it one that we send back?
+// Is it an id that may be sent back and logged?
 bool request_id_is_good(const char *text);
 
 #endif

@@ -54,9 +54,9 @@ static void knock(const struct head *h)
 {
     struct door_refusal r;
     char owner[DOOR_OWNER_MAX + 1], headers[256];
-    if (door_check_place(door(), h, &r) == 0) {
-        struct place place;
-        assert(place_parse_host(h->field[HEAD_HOST], &place) == 0 && place.name[0]);
+    if (door_check_origin(door(), h, &r) == 0) {
+        struct origin host;
+        assert(origin_parse_host(h->field[HEAD_HOST], &host) == 0 && host.name[0]);
     } else {
         assert(r.status == 403 && clean(r.challenge));
     }

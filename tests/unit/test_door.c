@@ -90,19 +90,19 @@ static void hosts_are_read_strictly(void **state)
         "localhost,evil",
         "-a",
     };
-    struct place p;
+    struct origin p;
     for (size_t i = 0; i < ARRAY_LEN(good); i++) {
-        if (place_parse_host(text_of(good[i].text), &p) < 0)
+        if (origin_parse_host(text_of(good[i].text), &p) < 0)
             fail_msg("refused: %s", good[i].text);
         assert_string_equal(p.name, good[i].name);
         assert_int_equal(p.port, good[i].port);
         assert_int_equal(p.is_address, good[i].is_address);
     }
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        if (place_parse_host(text_of(bad[i]), &p) == 0)
+        if (origin_parse_host(text_of(bad[i]), &p) == 0)
             fail_msg("taken: '%s'", bad[i]);
-    assert_int_equal(place_parse_host((struct slice){"localhost\0x", 11}, &p), -1);
-    assert_int_equal(place_parse_host((struct slice){NULL, 0}, &p), -1);
+    assert_int_equal(origin_parse_host((struct slice){"localhost\0x", 11}, &p), -1);
+    assert_int_equal(origin_parse_host((struct slice){NULL, 0}, &p), -1);
 }
 
 static void origins_are_read_strictly(void **state)
@@ -120,11 +120,11 @@ static void origins_are_read_strictly(void **state)
                                       "file://",
                                       "https://a,https://b",
                                       "http://localhost:99999"};
-    struct place p;
+    struct origin p;
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        if (place_parse_origin(text_of(bad[i]), &p) == 0)
+        if (origin_parse(text_of(bad[i]), &p) == 0)
             fail_msg("taken: '%s'", bad[i]);
-    assert_int_equal(place_parse_origin(text_of("HTTPS://App.Example.Org:8443"), &p), 0);
+    assert_int_equal(origin_parse(text_of("HTTPS://App.Example.Org:8443"), &p), 0);
     assert_string_equal(p.scheme, "https");
     assert_string_equal(p.name, "app.example.org");
     assert_int_equal(p.port, 8443);
@@ -137,7 +137,7 @@ static char place(const struct door *d, const char *host, const char *origin)
 {
     struct head h = {.field[HEAD_HOST] = text_of(host), .field[HEAD_ORIGIN] = text_of(origin)};
     struct door_refusal r;
-    if (door_check_place(d, &h, &r) == 0)
+    if (door_check_origin(d, &h, &r) == 0)
         return '+';
     assert_int_equal(r.status, 403);
     assert_true(r.message[0] && r.hint[0] && !r.challenge[0]);

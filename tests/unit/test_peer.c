@@ -215,7 +215,7 @@ static void users_of_this_machine(void **state)
     assert_int_equal(user_at((uid_t)-1, &r), 0);
     config.allow_local_users = false;
     assert_int_equal(text_list_add(&config.api_keys, "alice:secret-one"), 0);
-    assert_int_equal(user_at(other, &r), 0); // the key says who it is
+    assert_int_equal(user_at(other, &r), 0); // the key names the owner
 }
 
 // "sudo constrictor serve" was started by the user that asked sudo for it.
