@@ -23,7 +23,7 @@ enum { SCHEMA_VERSION = 1, TEXT_BYTES_MAX = 1 << 16 };
 static const char schema[] =
     "BEGIN;"
     "CREATE TABLE artifact("
-    " id INTEGER PRIMARY KEY AUTOINCREMENT," // never used twice: younger is larger
+    " id INTEGER PRIMARY KEY AUTOINCREMENT," // never reused: younger is larger
     " key TEXT NOT NULL UNIQUE,"
     " token TEXT NOT NULL, owner TEXT NOT NULL, place TEXT NOT NULL, execution TEXT NOT NULL,"
     " path TEXT NOT NULL, mime TEXT NOT NULL, size INTEGER NOT NULL, modified INTEGER NOT NULL,"
@@ -37,7 +37,7 @@ static const char schema[] =
     "PRAGMA user_version = 1;"
     "COMMIT;";
 
-// Sums are counted anew at each start: they are never wrong, and no crash can make them so.
+// Sums are computed anew at each start, so no crash can make them wrong.
 static const char session_schema[] =
     "CREATE TEMP TABLE usage(owner TEXT PRIMARY KEY, files INTEGER, bytes INTEGER) WITHOUT ROWID;"
     "INSERT INTO temp.usage SELECT owner, COUNT(*), SUM(size) FROM artifact GROUP BY owner;";
@@ -114,7 +114,7 @@ const char *catalogue_name(const struct artifact *a)
     return slash ? slash + 1 : a->path;
 }
 
-// What an artifact is remembered by after its end: its link, and that not readable.
+// The key of an ended artifact: a hash of its link.
 static int link_key(const char *token, const char *name, char ret[CATALOGUE_KEY_LENGTH + 1])
 {
     char text[STORE_TOKEN_LENGTH + 1 + STORE_PATH_MAX + 1];
@@ -221,9 +221,9 @@ bool catalogue_by_token(struct catalogue *c, const char *token, int64_t now_ms,
 {
     char key[CATALOGUE_KEY_LENGTH + 1];
     struct artifact a;
-    // SECURITY: a look into an index takes longer the more of the text is right; so it is asked for
-    // a hash, of which nobody can choose the beginning, and the token itself is compared in
-    // constant time.
+    // SECURITY: the time of an index lookup tells how much of the text matches.  So the index has a
+    // hash, whose beginning an attacker cannot choose, and the token itself is compared in constant
+    // time.
     if (strlen(token) != STORE_TOKEN_LENGTH || catalogue_key(token, STORE_TOKEN_LENGTH, key) < 0 ||
         !take_one(database_bind(&c->db, S_BY_KEY, "s", key), now_ms, &a) ||
         CRYPTO_memcmp(a.token, token, STORE_TOKEN_LENGTH) != 0)

@@ -3,7 +3,7 @@
 // catalogue: what is known about artifacts, in SQLite.  Knows rows, not bytes: store.c puts the two
 // together. Runs in the gate.
 //
-// What clients and boxes said goes in as bound values, never as SQL.
+// Text of clients and boxes is bound as values, never put into SQL.
 
 #ifndef CONSTRICTOR_FILES_CATALOGUE_H
 #define CONSTRICTOR_FILES_CATALOGUE_H
@@ -21,10 +21,10 @@ enum {
     CATALOGUE_KEY_LENGTH = 32,    // hexadecimal digits
     CATALOGUE_BATCH = 64,         // rows at a time, where there may be many
     CATALOGUE_GONE_MAX = 20000,   // artifacts that are remembered after their end
-    CATALOGUE_GONE_MS = 86400000, // and for how long
+    CATALOGUE_GONE_MS = 86400000, // for how long they are remembered
 };
 
-// Why an artifact is not there any more.
+// Why an artifact is gone.
 enum catalogue_end { END_EXPIRED, END_QUOTA, END_DELETED, END_DAMAGED };
 
 struct catalogue_row {
@@ -32,21 +32,21 @@ struct catalogue_row {
     struct artifact a;
 };
 
-// What a token's file and row are called: part of its SHA-256, because names of files are seen by
-// more people than a secret should be.  -1: OpenSSL fails.
+// The name of a token's file and row: part of its SHA-256, because file names are less secret than
+// a token.  -1: OpenSSL fails.
 int catalogue_key(const char *text, size_t length, char ret[CATALOGUE_KEY_LENGTH + 1]);
 
-// Opens the catalogue in the folder that dbfolder_use() was given, or begins one.  One that is
-// damaged is moved aside; then *ret_damage says what was wrong with it, else "".
+// Opens the catalogue in the folder that dbfolder_use() was given, or begins one.  A damaged one is
+// moved aside; then *ret_damage says what was wrong with it, else it is "".
 struct catalogue *catalogue_open(int folder, struct err *ret_damage, struct err *e);
 void catalogue_close(struct catalogue *c);
 
-// Changes are between these.  A commit that fails has been rolled back.
+// Changes are made between these two.  A commit that fails has been rolled back.
 int catalogue_begin(struct catalogue *c, struct err *e);
 int catalogue_commit(struct catalogue *c, struct err *e);
 void catalogue_rollback(struct catalogue *c);
 
-// Adds; one with the same owner, place and path is from now on an older version of it.
+// Adds a row; an existing one with the same owner, place and path becomes an older version.
 int catalogue_add(struct catalogue *c, const struct artifact *a, struct err *e);
 int catalogue_remove(struct catalogue *c, const struct catalogue_row *row, enum catalogue_end end,
                      int64_t now_ms, struct err *e);
@@ -63,7 +63,7 @@ bool catalogue_has_key(struct catalogue *c, const char *key);
 bool catalogue_ended(struct catalogue *c, const char *token, const char *name,
                      enum catalogue_end *ret);
 
-// Rows, at most `cap`; all of them are still in force or not, as it says.
+// Each returns at most `cap` rows.
 size_t catalogue_after(struct catalogue *c, int64_t id, struct catalogue_row *ret, size_t cap);
 size_t catalogue_due(struct catalogue *c, int64_t now_ms, struct catalogue_row *ret, size_t cap);
 size_t catalogue_oldest(struct catalogue *c, const char *owner, struct catalogue_row *ret,
@@ -78,7 +78,7 @@ uint64_t catalogue_count(struct catalogue *c, const char *owner, const char *pla
 int64_t catalogue_first_due(struct catalogue *c);                               // -1: none
 struct store_figures catalogue_figures(struct catalogue *c, const char *owner); // NULL: all
 
-// What stands behind the last slash.
+// The part after the last slash.
 const char *catalogue_name(const struct artifact *a);
 
 #endif

@@ -105,7 +105,7 @@ void database_text(sqlite3_stmt *s, int column, char *ret, size_t cap)
 
 // ---- opening ------------------------------------------------------------------------------------
 
-// What the last error means for the file.
+// Judges the file by the last error.
 static enum found judge(const struct database *d, int code, struct err *e)
 {
     int errnum = d->db ? sqlite3_system_errno(d->db) : 0, primary = code & 0xff;
@@ -154,7 +154,7 @@ static int configure(const struct database *d)
     (void)sqlite3_limit(d->db, SQLITE_LIMIT_LENGTH, d->plan->value_bytes_max);
     for (size_t i = 0; i < ARRAY_LEN(options); i++)
         (void)sqlite3_db_config(d->db, options[i].option, options[i].on, NULL);
-    // The loss of a database that is being made costs nothing; its syncs take 30 ms.
+    // A database that is being made has nothing to lose; its syncs would take 30 ms.
     int r = d->plan->survives_power_cut ? SQLITE_OK
                                         : ask(d, "PRAGMA synchronous = OFF", text, sizeof text);
     for (size_t i = 0; r == SQLITE_OK && i < ARRAY_LEN(pragmas); i++)
@@ -231,7 +231,7 @@ static void close_once(struct database *d)
     d->db = NULL;
 }
 
-// For an operator who wants to know what happened; the next damaged one replaces it.
+// Keeps one damaged database for the operator; the next one replaces it.
 static int move_aside(const struct database *d, int folder, struct err *e)
 {
     char from[NAME_BYTES], to[NAME_BYTES];

@@ -5,8 +5,8 @@
 // catalogue.c and by env/env_db.c.
 //
 // SECURITY: a gate that was taken over may have written the database.  So nothing in its schema
-// runs (no triggers, no views, no functions), values are bounded, and a database that fails its
-// check is moved aside.
+// runs (no triggers, views or functions), values are bounded, and a database that fails its check
+// is moved aside.
 
 #ifndef CONSTRICTOR_FILES_DATABASE_H
 #define CONSTRICTOR_FILES_DATABASE_H
@@ -18,7 +18,7 @@
 
 #include "base/err.h"
 
-// What one is.  All of it is static.
+// Describes one database.  All of it is static.
 struct database_plan {
     const char *name;   // of its files: NAME.db, NAME.damaged
     const char *what;   // in errors: "the catalogue of artifacts"
@@ -32,7 +32,7 @@ struct database_plan {
     const char *const *statements;
     size_t statement_count;
     int value_bytes_max;
-    bool survives_power_cut; // each commit; else all but the last moments
+    bool survives_power_cut; // every commit does; else all but the last moments
 };
 
 struct database {
@@ -41,7 +41,7 @@ struct database {
     sqlite3_stmt **statements;
 };
 
-// dbfolder_use() comes before.  A damaged database is moved aside and a new one begun; then
+// Call dbfolder_use() first.  A damaged database is moved aside and a new one begun; then
 // *ret_damage says what was wrong, else its message is "".
 int database_open(struct database *d, const struct database_plan *plan, int folder,
                   struct err *ret_damage, struct err *e);

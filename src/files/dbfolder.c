@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dbfolder: see dbfolder.h.  SQLite lets a program replace the system calls of its "unix" layer;
-// those that take a path get one that looks in the folder.  On top stands a layer that does not
-// make paths absolute.
+// dbfolder: see dbfolder.h.  SQLite lets a program replace the system calls of its "unix" VFS:
+// those that take a path are replaced with ones that look in the folder.  A second VFS on top of it
+// does not make paths absolute.
 
 #include "files/dbfolder.h"
 
@@ -32,7 +32,7 @@ static int folder_of(const char *name)
                                                                                   : the_folder;
 }
 
-// SECURITY: a name in the folder, never a way out of it.
+// SECURITY: accept only a name in the folder, never a path out of it.
 static bool is_plain(const char *name)
 {
     if (!strchr(name, '/'))
@@ -43,7 +43,7 @@ static bool is_plain(const char *name)
 
 static int open_in(const char *name, int flags, int mode)
 {
-    (void)mode; // files are the gate's alone, whatever SQLite's default
+    (void)mode; // only the gate may open the files, whatever SQLite asks
     return is_plain(name) ? openat(folder_of(name), name, flags | O_NOFOLLOW | O_CLOEXEC, 0600)
                           : -1;
 }
@@ -73,7 +73,7 @@ static int full_name(sqlite3_vfs *vfs, const char *name, int cap, char *ret)
     return SQLITE_OK;
 }
 
-// The "unix" layer reads /dev/urandom, which the gate cannot open.
+// The "unix" VFS reads /dev/urandom, which the gate cannot open.
 static int randomness(sqlite3_vfs *vfs, int length, char *ret)
 {
     (void)vfs;
@@ -114,5 +114,5 @@ int dbfolder_use(int folder, struct err *e)
     if (sqlite3_vfs_register(&vfs, 1) == SQLITE_OK)
         return 0;
     vfs.zName = NULL;
-    return err_set(e, ERR_STATE_FOLDER, 0, NULL, "SQLite refuses its files' layer");
+    return err_set(e, ERR_STATE_FOLDER, 0, NULL, "SQLite refuses the VFS for its files");
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dbfolder: lets SQLite work in a folder that is known by a descriptor and by nothing else.  The
-// gate cannot use paths: as root's child it may not search the folders above (think of --state
-// /root/x), and Landlock shows it no other folder.  Called by store.c and
-// envs.c in the gate, before their databases are opened.
+// dbfolder: lets SQLite work in a folder that is known only by a descriptor.  The gate cannot use
+// paths: as root's child it may not search the folders above (think of --state /root/x), and
+// Landlock shows it no other folder.  Called by store.c and envs.c in the gate, before their
+// databases are opened.
 
 #ifndef CONSTRICTOR_FILES_DBFOLDER_H
 #define CONSTRICTOR_FILES_DBFOLDER_H
@@ -15,8 +15,8 @@
 // Files whose names begin with `prefix`, which is borrowed as well, are in a folder of their own.
 void dbfolder_also(const char *prefix, int folder);
 
-// From now on each file that SQLite names is a file right in `folder`, which is borrowed; a second
-// call changes the folder.
+// From now on SQLite finds its files directly in `folder`, which is borrowed; a second call changes
+// the folder.
 int dbfolder_use(int folder, struct err *e);
 
 #endif

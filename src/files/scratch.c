@@ -5,10 +5,9 @@
 // Invariants:
 //   (1) an operation is in `ops` of its box from its beginning until just before `done`.
 //   (2) it waits for answers of one tag and one kind, which come in the order of the questions; any
-//       other answer is one that came too late, or was for the gate before this one, and is thrown
-//       away.
+//       other answer came too late, or was for a gate before this one, and is dropped.
 //   (3) what CREATE made is removed by ABORT unless COMMIT was sent; a box serves in order, so
-//       ABORT can be sent without having heard of CREATE.
+//       ABORT can be sent before the answer to CREATE.
 //   (4) READ and WRITE: bytes before `at` are answered for, bytes before `asked` are asked for, and
 //       `end` is where the operation stops.  The questions in between are `pending`, at most
 //       SCRATCH_WINDOW.
@@ -41,7 +40,7 @@ struct scratch_op {
     uint64_t at, asked, end;
     unsigned pending;
     struct scratch_list found;
-    size_t room; // of found.files
+    size_t capacity; // of found.files
     scratch_done done;
     void *argument;
 };
@@ -87,7 +86,8 @@ static void fail(struct scratch_op *op, int errnum)
     finish(op, &reply);
 }
 
-// A removal in several goes has one time limit for all of them; bytes of a file must keep the pace.
+// A removal in several steps has one time limit for all of them; bytes of a file must keep the
+// pace.
 static void on_timer(void *argument);
 
 static int set_timer(struct scratch_op *op, enum frame_file_op what)
@@ -133,8 +133,8 @@ static size_t chunk(const struct scratch_op *op, uint64_t at)
     return left < FRAME_DATA_MAX ? (size_t)left : FRAME_DATA_MAX;
 }
 
-// Asks for, or brings, what the window has room for.  A box that does not read its socket costs one
-// frame for each operation, not a window of them.
+// Asks for, or sends, as many chunks as the window allows.  A box that does not read its socket
+// costs one frame for each operation, not a window of them.
 static int ask_window(struct scratch_op *op, enum frame_file_op what)
 {
     int n = 0;
@@ -144,7 +144,7 @@ static int ask_window(struct scratch_op *op, enum frame_file_op what)
     return n;
 }
 
-// Invariant 3.  What was made stays behind only when memory is out as well.
+// Invariant 3.  The file stays behind only if memory is out as well.
 static void ask_abort(struct scratch_op *op)
 {
     if (op->awaited != FILE_COMMIT && op->first == FILE_CREATE && !op->box->silent)
@@ -164,7 +164,7 @@ void scratch_cancel(struct scratch_op *op)
 
 void scratch_fail_all(struct live_box *b)
 {
-    // Whoever is told may free the box, which comes back here and tells the others.
+    // A callback may free the box; live_free() then fails the other operations.
     struct live_guard g;
     live_guard_begin(&g, b);
     for (struct scratch_op *op; !g.freed && (op = TAILQ_FIRST(&b->ops));)
@@ -191,7 +191,7 @@ static struct scratch_file file_of(const struct frame_stat *stat)
 
 // ---- reading ------------------------------------------------------------------------------------
 
-// All that is wanted is there.
+// All wanted bytes are here.
 static void finish_read(struct scratch_op *op)
 {
     struct scratch_reply reply = {.file = op->file};
@@ -204,7 +204,7 @@ static void fail_read(struct scratch_op *op, const struct err *e)
     finish(op, &reply);
 }
 
-// Hands over bytes that stand at `at`, as far as they are wanted.  True: the operation goes on.
+// Hands over the wanted part of the bytes at `at`.  True: the operation goes on.
 static bool hand_over(struct scratch_op *op, uint64_t begin, uint64_t at, const char *data,
                       size_t length)
 {
@@ -220,7 +220,7 @@ static bool hand_over(struct scratch_op *op, uint64_t begin, uint64_t at, const 
     return n == 0;
 }
 
-// `short_by_now`: the file ends at `at`, before what it had.
+// `short_by_now`: the file now ends at `at`, before its former size.
 static int read_on(struct scratch_op *op, bool short_by_now)
 {
     if (short_by_now)
@@ -232,7 +232,7 @@ static int read_on(struct scratch_op *op, bool short_by_now)
     return 0;
 }
 
-// The first answer says what the file is.
+// Handles the first answer, which describes the file.
 static int on_found(struct scratch_op *op, const struct frame_filed *f, const char *data,
                     size_t length)
 {
@@ -266,7 +266,7 @@ static int on_found(struct scratch_op *op, const struct frame_filed *f, const ch
 static int on_read(struct scratch_op *op, const struct frame_filed *f, const char *data,
                    size_t length)
 {
-    if (op->pending-- == 0) // it was not asked
+    if (op->pending-- == 0) // an answer without a question
         return -EBADMSG;
     if (op->file.inode == 0)
         return on_found(op, f, data, length);
@@ -312,7 +312,7 @@ static int on_entries(struct scratch_op *op, const struct frame_filed *f, const 
                       size_t length)
 {
     struct scratch_reply reply = {0};
-    int n = scratch_decode(&op->found, &op->room, f, data, length);
+    int n = scratch_decode(&op->found, &op->capacity, f, data, length);
     if (n == -ENOMEM) {
         fail(op, ENOMEM);
         return 0;
@@ -329,7 +329,7 @@ static int on_entries(struct scratch_op *op, const struct frame_filed *f, const 
 static int on_filed(struct scratch_op *op, const struct frame_filed *f, const char *data,
                     size_t length)
 {
-    // Asked for again, for as long as there is time: it is one thing for whoever asked.
+    // Repeats the question while there is time: for the caller it is one operation.
     if (f->errnum == E2BIG && op->awaited == FILE_DELETE) {
         if (ask(op, FILE_DELETE) < 0)
             fail(op, ENOMEM);
@@ -379,7 +379,7 @@ static int admit(const struct live_box *b, struct err *e)
     }
     TAILQ_FOREACH (op, &b->ops, list)
         count++;
-    // Those that were cancelled before the box read of them count as well.
+    // Operations that were cancelled before the box read them count as well.
     if (count < SCRATCH_OPS_MAX && b->frame_count < SCRATCH_OPS_MAX)
         return 0;
     return err_set(e, ERR_BUSY, 0, "wait for their answers, or send fewer at once",
@@ -393,8 +393,8 @@ static void op_init(struct scratch_op *op, struct live_box *b, const char *path)
     op->path = path ? strdup(path) : NULL;
 }
 
-// `plan` has what is special about the operation; `length` bytes are asked for or brought by the
-// first question.
+// `plan` has the members of this kind of operation; the first question asks for or sends `length`
+// bytes.
 static struct scratch_op *begin(struct live_box *b, const struct scratch_op *plan, const char *path,
                                 size_t length, struct err *e)
 {

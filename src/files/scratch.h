@@ -2,17 +2,16 @@
 //
 // scratch: files in the scratch folder of a live box, from the gate.
 //
-// The folder belongs to hostile code, which may be busy in it at this moment.  So nobody with more
-// rights than that code ever goes into it: the gate asks the box's own init (box/files.c), over the
-// control socket, and init looks, reads, writes, renames and removes with the powers of the box and
-// nothing else.  A link that leads somewhere else leads somewhere in the box.  What comes back is a
-// list, or bytes, and is believed as far as any other word of a box: it describes that box.
+// The folder belongs to hostile code, which may be changing it at this moment.  So no process with
+// more rights than that code enters it: the gate asks the box's init (box/files.c) over the control
+// socket, and init lists, reads, writes, renames and removes with the rights of the box.  A link
+// can only lead to another file of the box.  The answer is untrusted like everything from a box: it
+// describes that box and nothing else.
 //
-// SECURITY: the gate never has a descriptor of a file in scratch.  Code in the box can hold a lock
-// of such a file, and a
-// read or a write of it would wait, and with it every client.  Bytes come in frames of at most
-// FRAME_DATA_MAX.  The size of a file is taken from the first of them and bounded; a file that
-// grows or shrinks meanwhile makes a read shorter, never longer than that.
+// SECURITY: the gate never has a descriptor of a file in scratch.  Code in the box can lock such a
+// file, and a read or a write of it would block the gate, and with it every client.  Bytes come in
+// frames of at most FRAME_DATA_MAX.  The first frame gives the size of the file, which is bounded;
+// if the file changes meanwhile, a read gets shorter, never longer.
 
 #ifndef CONSTRICTOR_FILES_SCRATCH_H
 #define CONSTRICTOR_FILES_SCRATCH_H
@@ -34,9 +33,8 @@ enum {
     SCRATCH_LIST_MAX =
         FRAME_LIST_MAX, // entries of a list; the others are counted, up to SCRATCH_COUNT_MAX
     SCRATCH_COUNT_MAX = FRAME_COUNT_MAX,
-    SCRATCH_OPS_MAX = 64, // awaited at one time in one box
-    SCRATCH_WINDOW =
-        FRAME_WINDOW, // frames with bytes of one operation that are on their way at one time
+    SCRATCH_OPS_MAX = 64,          // pending at one time in one box
+    SCRATCH_WINDOW = FRAME_WINDOW, // frames with bytes of one operation in flight at one time
     SCRATCH_TIMEOUT_MS = 10000,
     SCRATCH_PACE = 1 << 20, // bytes of a file that a box must move in that time
 };
@@ -59,7 +57,7 @@ struct scratch_list {
 void scratch_list_clear(struct scratch_list *l);
 
 struct scratch_reply {
-    struct err error;         // message[0] == 0: it worked
+    struct err error;         // message[0] == 0: success
     struct scratch_list list; // LIST; the callee may take it (and zero it)
     struct scratch_file file; // READ, WRITE: what it is now; path is the caller's own, normalised
     bool busy;                // BUSY
@@ -80,17 +78,16 @@ struct scratch_sink {
     int (*take)(const void *data, size_t length, uint64_t offset, void *argument, struct err *e);
 };
 
-// Makes a path of what a caller wrote: "/mnt/data/a/b", "./a/b" and "a//b" are "a/b".  Refuses what
-// is empty, leaves the folder, is too long or deep, has control characters or invalid UTF-8; says
-// what is wrong with it.  0 or a negative code.
+// Normalises a path that a caller wrote: "/mnt/data/a/b", "./a/b" and "a//b" become "a/b".  Refuses
+// a path that is empty, leaves the folder, is too long or deep, or has control characters or
+// invalid UTF-8; `e` says what is wrong.  0 or a negative code.
 int scratch_path(const char *text, size_t length, char ret[SCRATCH_PATH_MAX + 1], struct err *e);
 
 // Each begins an operation; `done` comes later, exactly once, unless it is cancelled.  NULL and `e`
 // when it cannot be begun.  Paths have been through scratch_path().
 struct scratch_op *scratch_list(struct live_box *b, scratch_done done, void *argument,
                                 struct err *e);
-// The size in the reply is what the file has, as far as it was read: it may have become shorter
-// meanwhile.
+// The reply has the size of the file as far as it was read: the file may have become shorter.
 struct scratch_op *scratch_read(struct live_box *b, const char *path,
                                 const struct scratch_sink *sink, scratch_done done, void *argument,
                                 struct err *e);
@@ -98,21 +95,21 @@ struct scratch_op *scratch_read(struct live_box *b, const char *path,
 // until `done` or scratch_cancel().
 struct scratch_op *scratch_write(struct live_box *b, const char *path, const void *data,
                                  size_t length, scratch_done done, void *argument, struct err *e);
-// A file, or a folder with all that is in it.
+// Removes a file, or a folder with its contents.
 struct scratch_op *scratch_delete(struct live_box *b, const char *path, scratch_done done,
                                   void *argument, struct err *e);
-// Has a run not been answered yet?  For a gate that took the box over and cannot know: the run of
-// the one before may never have been sent to its end, or its result may have been read.
+// Is a run still unanswered?  For a gate that took the box over and cannot know: its predecessor
+// may not have sent the run completely, or may have read its result.
 struct scratch_op *scratch_busy(struct live_box *b, scratch_done done, void *argument,
                                 struct err *e);
 void scratch_cancel(struct scratch_op *op);
 
-// The box's struct live_files, from the first operation on.
+// Members of the box's struct live_files, from the first operation on.
 int scratch_filed(struct live_box *b, const char *data, size_t length);
 void scratch_fail_all(struct live_box *b); // the box is gone
 
-// What changed between two lists: files that are new or other than before, as positions in `now`,
-// in `ret` (caller frees); folders do not count.  Returns how many, or -ENOMEM.
+// New and changed files between two lists, as positions in `now`, in `ret` (caller frees); folders
+// do not count.  Returns how many, or -ENOMEM.
 ptrdiff_t scratch_changes(const struct scratch_list *before, const struct scratch_list *now,
                           size_t **ret);
 

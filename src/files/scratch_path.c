@@ -30,7 +30,7 @@ static size_t printable_length(const char *s, size_t length)
     return length;
 }
 
-// How much of a path to show: messages have an end, which must not be within a character.
+// How much of a path to show: a message is bounded, and must not end within a character.
 static int shown_length(const char *path)
 {
     enum { SHOWN_MAX = 200 };
@@ -122,9 +122,9 @@ bool scratch_check(const char *data, size_t length, struct frame_filed *ret)
         return false;
     bool worked = f.errnum == 0, plain = f.op != FILE_LIST || !worked;
     bool in_file = f.op == FILE_READ || f.op == FILE_WRITE;
-    uint32_t most = f.op == FILE_BUSY; // else nothing is counted
+    uint32_t most = f.op == FILE_BUSY; // else `count` must be 0
     size_t tail = length - sizeof f, tail_max = f.op == FILE_READ && worked ? FRAME_DATA_MAX : 0;
-    // A list that goes on must get on.
+    // A list that continues must not be empty.
     if (plain ? f.more || f.count > most || tail > tail_max : f.more && !f.count)
         return false;
     if (f.offset && !in_file)
@@ -133,7 +133,7 @@ bool scratch_check(const char *data, size_t length, struct frame_filed *ret)
     return true;
 }
 
-// In the one form in which boxes are asked for it.
+// Is the path in the form in which the gate asks boxes for it?
 static bool is_normal(const char *path, size_t length)
 {
     char normal[SCRATCH_PATH_MAX + 1];
@@ -141,16 +141,16 @@ static bool is_normal(const char *path, size_t length)
            scratch_path(path, length, normal, NULL) == 0 && strlen(normal) == length;
 }
 
-static int add_file(struct scratch_list *l, size_t *room, const struct frame_entry *entry,
+static int add_file(struct scratch_list *l, size_t *capacity, const struct frame_entry *entry,
                     const char *path)
 {
-    if (l->count == *room) {
-        size_t want = *room ? *room * 2 : 16;
+    if (l->count == *capacity) {
+        size_t want = *capacity ? *capacity * 2 : 16;
         struct scratch_file *files = realloc(l->files, want * sizeof *files);
         if (!files)
             return -ENOMEM;
         l->files = files;
-        *room = want;
+        *capacity = want;
     }
     char *copy = strndup(path, entry->path_length);
     if (!copy)
@@ -164,7 +164,7 @@ static int add_file(struct scratch_list *l, size_t *room, const struct frame_ent
     return 0;
 }
 
-int scratch_decode(struct scratch_list *l, size_t *room, const struct frame_filed *f,
+int scratch_decode(struct scratch_list *l, size_t *capacity, const struct frame_filed *f,
                    const char *data, size_t length)
 {
     struct frame_entry entry;
@@ -178,7 +178,7 @@ int scratch_decode(struct scratch_list *l, size_t *room, const struct frame_file
         length -= sizeof entry;
         if (entry.path_length > length || entry.folder > 1 || !is_normal(data, entry.path_length))
             return -EBADMSG;
-        int n = add_file(l, room, &entry, data);
+        int n = add_file(l, capacity, &entry, data);
         if (n < 0)
             return n;
         data += entry.path_length;
@@ -222,8 +222,8 @@ ptrdiff_t scratch_changes(const struct scratch_list *before, const struct scratc
     size_t *changes = malloc((now->count ? now->count : 1) * sizeof *changes), count = 0;
     if (!changes)
         return -ENOMEM;
-    // When the list of before is not all, what is not in it may have been there all the same.  Then
-    // it is new only if it is younger than all that was seen.
+    // A file that is missing in a truncated earlier list may have existed all the same.  Then it
+    // counts as new only if it is younger than everything in that list.
     int64_t newest = INT64_MIN;
     for (size_t i = 0; before->left_out && i < before->count; i++)
         if (before->files[i].ctime_ns > newest)
@@ -248,8 +248,8 @@ struct reason {
     int errnum;
     enum frame_file_op op; // 0: any
     enum err_code code;
-    bool keep_errno;  // the kernel's own words are added
-    const char *text; // with the path
+    bool keep_errno;  // append the kernel's error text
+    const char *text; // has the path
     const char *hint;
 };
 
@@ -276,7 +276,7 @@ static const struct reason reasons[] = {
      "change them from code with os.chmod"},
     {ESTALE, 0, ERR_FILE_REFUSED, false, "code in the box replaced '%.*s' at the same moment",
      "try again"},
-    {EAGAIN, 0, ERR_FILE_REFUSED, false, "'%.*s' is held by code in the box", "try again later"},
+    {EAGAIN, 0, ERR_FILE_REFUSED, false, "'%.*s' is locked by code in the box", "try again later"},
     {ENAMETOOLONG, 0, ERR_FILE_PATH, false, "the path '%.*s' is too long", path_hint},
     {EINVAL, 0, ERR_FILE_PATH, false, "'%.*s' is not a path that a box can have", path_hint},
     {ETIMEDOUT, 0, ERR_FILE_TIMEOUT, false,
@@ -285,14 +285,14 @@ static const struct reason reasons[] = {
     {EROFS, 0, ERR_FILE_REFUSED, false,
      "'%.*s' cannot be written: the policy of this session has no tier 'filesystem', and code has "
      "run",
-     "bring files before or with the first run of a session, or let whoever runs this enable the "
+     "upload files before or with the first run of a session, or ask the operator to enable the "
      "tier (--enable-filesystem)"},
-    {E2BIG, 0, ERR_FILE_REFUSED, false, "there is too much in '%.*s' to be removed",
-     "stop the code that goes on making files there, or remove it with shutil.rmtree"},
+    {E2BIG, 0, ERR_FILE_REFUSED, false, "'%.*s' has too many files to be removed",
+     "stop the code that creates files there, or remove it with shutil.rmtree"},
 };
 
 static const struct reason unknown = {
-    0, 0, ERR_SYSTEM, true, "the box could not do what was asked for with '%.*s'", NULL};
+    0, 0, ERR_SYSTEM, true, "the box failed to do this with '%.*s'", NULL};
 
 static const struct reason *find_reason(int errnum, enum frame_file_op op)
 {

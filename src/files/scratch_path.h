@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// scratch_path: what scratch.c needs that asks no box: decoding what one says about its files, and
-// words for what went wrong.  scratch_path(), scratch_changes() and scratch_list_clear() of
-// scratch.h are in scratch_path.c as well.
+// scratch_path: the parts of scratch.c that need no box: decoding its answers about files, and
+// error texts.  scratch_path(), scratch_changes() and scratch_list_clear() of scratch.h are in
+// scratch_path.c as well.
 
 #ifndef CONSTRICTOR_FILES_SCRATCH_PATH_H
 #define CONSTRICTOR_FILES_SCRATCH_PATH_H
@@ -18,9 +18,9 @@
 // Is it a FILED frame?  Then its head is in `ret`.
 bool scratch_check(const char *data, size_t length, struct frame_filed *ret);
 
-// Adds the entries behind the head to the list, whose array has `*room` places.  0, -EBADMSG or
-// -ENOMEM.
-int scratch_decode(struct scratch_list *l, size_t *room, const struct frame_filed *f,
+// Adds the entries after the head to the list, whose array has `*capacity` elements.  0, -EBADMSG
+// or -ENOMEM.
+int scratch_decode(struct scratch_list *l, size_t *capacity, const struct frame_filed *f,
                    const char *data, size_t length);
 void scratch_list_sort(struct scratch_list *l);
 

@@ -10,7 +10,7 @@ bool share_take(struct share *s, struct share_part *p, const char *owner, uint64
                 uint64_t max)
 {
     const struct share_part *other;
-    uint64_t used = 0; // what the owner has counts twice
+    uint64_t used = 0; // the owner's own use counts twice
     TAILQ_FOREACH (other, s, list)
         used += strcmp(other->owner, owner) == 0 ? 2 * other->amount : other->amount;
     if (used > max || amount > max - used)

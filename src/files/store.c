@@ -6,8 +6,8 @@
 //   in   bytes under an unfinished name, rename, row.  Killed in between: a file without a row,
 //   swept.
 //   out  row, bytes.  Killed in between: the same.
-// Bytes are not forced to the disk: that would hold up everybody, and only a crash of the whole
-// machine asks for it; then rows whose bytes are not what they were are dropped at the next start.
+// Bytes are not synced to the disk: that would delay every client and only matters when the machine
+// crashes; the next start drops rows whose bytes do not match.
 
 #include "files/store.h"
 
@@ -33,10 +33,10 @@
 #include "json/encode.h"
 
 enum {
-    HEAD_BYTES = 512,     // that tell a file's type
-    SWEEP_MAX_MS = 60000, // look at the latest after this: somebody may set the machine's clock
-    SWEEP_MIN_MS = 50,    // and not before this
-    NOTE_MS = 60000,      // between two complaints
+    HEAD_BYTES = 512,     // that determine a file's type
+    SWEEP_MAX_MS = 60000, // sweep at the latest after this: the machine's clock may be set
+    SWEEP_MIN_MS = 50,    // and not earlier than this
+    NOTE_MS = 60000,      // between two log lines about failures
     NAME_SIZE = 8 + CATALOGUE_KEY_LENGTH,
 };
 
@@ -56,10 +56,10 @@ struct store {
     unsigned copy_count;
     struct event_base *base;
     struct timer sweep;
-    int64_t noted_ms; // when the operator was last told of a failure
+    int64_t noted_ms; // when a failure was last logged
 };
 
-// Files whose rows are gone; they go when that is certain.
+// Files of deleted rows; removed once the deletion is committed.
 struct doomed {
     char (*keys)[CATALOGUE_KEY_LENGTH + 1];
     size_t count, cap;
@@ -176,7 +176,7 @@ static void on_sweep(void *argument)
     plan_sweep(s, r < 0 ? SWEEP_MAX_MS : r == CATALOGUE_BATCH ? 0 : SWEEP_MIN_MS);
 }
 
-// Invariant (2), and what a crash of the machine may have left of (1).
+// Restores invariants (2) and, after a crash of the machine, (1).
 static void sweep_rows(struct store *s)
 {
     struct catalogue_row *rows = calloc(CATALOGUE_BATCH, sizeof *rows);
@@ -200,7 +200,7 @@ static void sweep_rows(struct store *s)
     }
     free(rows);
     if (lost)
-        log_line(LOG_WARN, "%zu artifacts were lost: their files are not what they were", lost);
+        log_line(LOG_WARN, "%zu artifacts were lost: their files are missing or changed", lost);
 }
 
 static void sweep_files(struct store *s)
@@ -266,7 +266,7 @@ void store_close(struct store *s)
 
 // ---- adding -------------------------------------------------------------------------------------
 
-// Whoever calls has looked at it before; here it is looked at for the sake of the catalogue.
+// Callers have checked the path; this protects the catalogue.
 static bool is_path(const char *path)
 {
     size_t n = strnlen(path, STORE_PATH_MAX + 1);
@@ -284,7 +284,7 @@ static bool is_path(const char *path)
     return true;
 }
 
-static int no_room(const struct store *s, const struct artifact *a, struct err *e)
+static int over_quota(const struct store *s, const struct artifact *a, struct err *e)
 {
     char quota[32], size[32];
     text_format_size(s->config->artifact_bytes, quota, sizeof quota);
@@ -295,13 +295,13 @@ static int no_room(const struct store *s, const struct artifact *a, struct err *
                    a->path, size, quota);
 }
 
-// What is filled in before bytes are written.
+// Fills in what must be known before bytes are written.
 static int prepare(const struct store *s, struct artifact *a, struct err *e)
 {
     if (!is_path(a->path))
         return err_set(e, ERR_BAD_VALUE, 0, NULL, "this name cannot be the name of an artifact");
     if (a->size > s->config->artifact_bytes)
-        return no_room(s, a, e);
+        return over_quota(s, a, e);
     if (encode_random_id(a->token, STORE_TOKEN_LENGTH) < 0)
         return err_set(e, ERR_SYSTEM, 0, NULL, "make a token");
     return 0;
@@ -326,9 +326,9 @@ static int begin_file(const struct store *s, const struct artifact *a, struct er
     return fd < 0 ? disk_failed(a, errno, e) : fd;
 }
 
-// The oldest of the owner go until it fits.
-static int make_room(struct store *s, const struct artifact *a, struct doomed *doomed,
-                     struct err *e)
+// Deletes the owner's oldest artifacts until the new one fits.
+static int make_space(struct store *s, const struct artifact *a, struct doomed *doomed,
+                      struct err *e)
 {
     struct catalogue_row row;
     for (;;) {
@@ -336,7 +336,7 @@ static int make_room(struct store *s, const struct artifact *a, struct doomed *d
         if (f.files < STORE_FILES_MAX && f.bytes + a->size <= s->config->artifact_bytes)
             return 0;
         if (catalogue_oldest(s->catalogue, a->owner, &row, 1) == 0)
-            return no_room(s, a, e);
+            return over_quota(s, a, e);
         int r = catalogue_remove(s->catalogue, &row, END_QUOTA, now_ms(), e);
         if (r == 0 && doom(doomed, row.a.token) < 0)
             r = err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make room for '%.200s'", a->path);
@@ -350,7 +350,7 @@ static int add_row(struct store *s, const struct artifact *a, struct err *e)
     struct doomed doomed = {0};
     int r = catalogue_begin(s->catalogue, e);
     if (r == 0)
-        r = make_room(s, a, &doomed, e);
+        r = make_space(s, a, &doomed, e);
     if (r == 0)
         r = catalogue_add(s->catalogue, a, e);
     if (r == 0)
@@ -364,7 +364,7 @@ static int add_row(struct store *s, const struct artifact *a, struct err *e)
     return r;
 }
 
-// For the operator, who alone can do something about it; once a minute, because runs may be many.
+// Tells the operator, at most once a minute, because runs may be many.
 static void note_failure(struct store *s, const struct err *e)
 {
     int64_t now = now_ms();
@@ -374,8 +374,8 @@ static void note_failure(struct store *s, const struct err *e)
     log_err(LOG_WARN, e);
 }
 
-// All bytes are in the unfinished file.  Its time becomes the time of its end, for whoever tidies
-// up without the catalogue (keeper/state.c).
+// All bytes are in the unfinished file.  Its mtime becomes its expiry, for keeper/state.c, which
+// cleans up without the catalogue.
 static int finish_file(struct store *s, struct artifact *a, int fd, struct err *e)
 {
     char head[HEAD_BYTES], unfinished[NAME_SIZE], name[NAME_SIZE];
@@ -431,14 +431,15 @@ void store_cancel(struct store_copy *copy)
     TAILQ_REMOVE(&s->copies, copy, next);
     s->copy_count--;
     if (copy->fd >= 0)
-        remove_file(s, copy->a.token, STATE_PIECE_PREFIX); // when it is finished there is none
+        remove_file(s, copy->a.token, STATE_PIECE_PREFIX); // a finished copy has none
     fd_close(&copy->fd);
     free(copy);
 }
 
-// SECURITY: what is on its way is on the disk and in no quota yet.  So for each owner it is bounded
-// by the quota again: what is beyond that would have to go as soon as it is there.
-static bool has_place(const struct store *s, const struct artifact *a)
+// SECURITY: an unfinished copy uses the disk but no quota yet.  So each owner's unfinished copies
+// are bounded by the quota once more: anything beyond it would be deleted as soon as it is
+// complete.
+static bool may_copy(const struct store *s, const struct artifact *a)
 {
     const struct store_copy *other;
     uint64_t bytes = a->size;
@@ -458,7 +459,7 @@ struct store_copy *store_begin(struct store *s, const struct artifact *a, struct
     *copy = (struct store_copy){.store = s, .a = *a, .fd = -1};
     if (prepare(s, &copy->a, e) < 0)
         return NULL;
-    if (!has_place(s, a)) {
+    if (!may_copy(s, a)) {
         (void)err_set(e, ERR_BUSY, 0, "leave fewer files at once",
                       "'%.200s' was not kept: too many other files are being kept at this moment",
                       a->path);
@@ -497,7 +498,7 @@ int store_end(struct store_copy *copy, uint64_t size, struct artifact *ret, stru
         note_failure(s, e);
     *ret = copy->a;
     if (r == 0)
-        fd_close(&copy->fd); // nothing is left to remove
+        fd_close(&copy->fd); // store_cancel() must not remove the finished file
     store_cancel(copy);
     return r;
 }
@@ -525,7 +526,7 @@ const char *store_why_gone(struct store *s, const char *token, const char *name)
     };
     struct artifact a;
     enum catalogue_end end;
-    // Expired, and not swept yet.
+    // Expired, but not swept yet.
     if (catalogue_by_token(s->catalogue, token, INT64_MIN, &a))
         return a.expires_ms <= now_ms() && strcmp(catalogue_name(&a), name) == 0
                    ? words[END_EXPIRED]

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// store: artifacts, that is files which runs left behind, copied out of their boxes so that they
-// outlive them.  Bytes lie in files of the state folder, what is known about them in a SQLite
-// catalogue beside them.  Runs in the gate, whose Landlock ruleset lets it into this one folder
-// (keeper/state.c opens it).
+// store: artifacts: files that runs left, copied out of their boxes so that they outlive them.  The
+// bytes are in files of the state folder, their metadata in a SQLite catalogue beside them.  Runs
+// in the gate, whose Landlock ruleset lets it into this one folder (keeper/state.c opens it).
 //
 // Invariants:
-//   (1) a row is in the catalogue only after its file is complete under its final name: what was
-//       announced is there.
+//   (1) a row is in the catalogue only after its file is complete under its final name: an
+//       announced artifact exists.
 //   (2) a file without a row is swept at the next start; so are files with the name of an
 //       unfinished copy.
-//   (3) one server at a time has the folder (a lock of the keeper's).
+//   (3) one server at a time uses the folder (the keeper locks it).
 
 #ifndef CONSTRICTOR_FILES_STORE_H
 #define CONSTRICTOR_FILES_STORE_H
@@ -30,13 +29,13 @@ enum {
     STORE_PATH_MAX = 1024,
     STORE_FILES_MAX = 10000, // artifacts of one owner
     STORE_LIST_MAX = 1000,
-    STORE_COPIES_MAX = 1024, // that go on or wait at one time; each holds a descriptor
+    STORE_COPIES_MAX = 1024, // unfinished at one time; each has a descriptor open
 };
 
 struct store;
 
 struct artifact {
-    char token[STORE_TOKEN_LENGTH + 1]; // unguessable; whoever has it may read the file
+    char token[STORE_TOKEN_LENGTH + 1]; // unguessable; a client that has it may read the file
     char owner[STORE_OWNER_MAX + 1];
     char place[STORE_PLACE_MAX + 1]; // session, or the execution_id of a run without one
     char execution_id[37];           // the run that left it
@@ -46,37 +45,36 @@ struct artifact {
     int64_t modified_ms, created_ms, expires_ms; // since 1970
 };
 
-// `folder`: the state folder, opened by the keeper; borrowed for good.  Sweeps what is left over.
+// `folder`: the state folder, opened by the keeper; borrowed for good.  Sweeps leftover files.
 struct store *store_open(const struct config *c, struct event_base *base, int folder,
                          struct err *e);
 void store_close(struct store *s);
 
-// Takes a file in.  Of `a` the caller gives owner, place, execution_id, path, size (how many bytes
-// it has at most) and modified_ms; the rest is filled in.  The oldest artifacts of the owner make
-// room within the quota; a file larger than the quota is refused.  An artifact of the same owner,
-// place and path is replaced; its link goes on to work for what it was until it expires.  NULL and
-// `e` when it cannot be begun.
+// Begins to store a file.  Of `a` the caller gives owner, place, execution_id, path, size (how many
+// bytes it has at most) and modified_ms; the rest is filled in.  The oldest artifacts of the owner
+// make room within the quota; a file larger than the quota is refused.  An artifact of the same
+// owner, place and path is replaced; its link still gives the old bytes until it expires.  NULL and
+// `e` on failure.
 struct store_copy;
 struct store_copy *store_begin(struct store *s, const struct artifact *a, struct err *e);
-// Bytes of it, at any offset; bytes that never come are 0.  0, or a negative code.
+// Writes bytes at any offset; bytes that are never written are 0.  0, or a negative code.
 int store_write(struct store_copy *copy, const void *data, size_t length, uint64_t offset,
                 struct err *e);
-// All is there, and it has `size` bytes.  0 and `ret`, or a negative code; the copy is gone either
-// way.
+// The file is complete and has `size` bytes.  0 and `ret`, or a negative code; the copy is freed
+// either way.
 int store_end(struct store_copy *copy, uint64_t size, struct artifact *ret, struct err *e);
 void store_cancel(struct store_copy *copy);
-// The same with bytes that are all there: pictures.  Done at once.  0 and `a` filled in, or a
-// negative code.
+// Stores bytes in memory (pictures) at once.  0 and `a` filled in, or a negative code.
 int store_add_bytes(struct store *s, struct artifact *a, const void *data, size_t length,
                     struct err *e);
 
-// Finds; false: there is none, or it has expired.
+// Finds an artifact; false: there is none, or it has expired.
 bool store_by_token(struct store *s, const char *token, struct artifact *ret);
 bool store_by_path(struct store *s, const char *owner, const char *place, const char *path,
                    struct artifact *ret); // the newest
-// Why there is none any more, as words that follow "it"; NULL: nothing is known of such a link.
+// Why an artifact is gone, as words that follow "it"; NULL: the link is unknown.
 const char *store_why_gone(struct store *s, const char *token, const char *name);
-// Opens its bytes for reading; -1: they are gone.
+// Opens the file for reading; -1: it is gone.
 int store_read(struct store *s, const struct artifact *a);
 
 // The newest of each path, by path; of one place, or of all (place NULL) by age.  Returns how many,
@@ -84,7 +82,7 @@ int store_read(struct store *s, const struct artifact *a);
 size_t store_list(struct store *s, const char *owner, const char *place, struct artifact **ret,
                   uint64_t *ret_more);
 
-// One artifact, or all of a place (path NULL).  Returns how many went.
+// Deletes one artifact, or all of a place (path NULL).  Returns how many.
 unsigned store_delete(struct store *s, const char *owner, const char *place, const char *path);
 
 struct store_figures {

@@ -15,11 +15,11 @@ int tempfile_failed(int errnum, struct err *e)
 {
     bool full = errnum == ENOSPC || errnum == EDQUOT || errnum == EFBIG;
     return err_set(e, full ? ERR_DISK_FULL : ERR_STATE_FOLDER, errnum,
-                   "look at the state folder and its disk", "write a file that is on its way");
+                   "look at the state folder and its disk", "write a temporary file");
 }
 
-// Where the file system has no O_TMPFILE.  A gate that is killed in between leaves the name behind;
-// in the state folder the store sweeps it.
+// For file systems without O_TMPFILE.  A gate that is killed between the two calls leaves the name
+// behind; in the state folder the store sweeps it.
 static int open_and_unlink(int folder)
 {
     static unsigned number;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unit tests of files/share: one owner never has all of the room.
+// Unit tests of files/share: one owner never gets all of it.
 
 #include "unit.h"
 
