@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// catalogue: what is known about artifacts, in SQLite.  Knows rows, not bytes: store.c puts the two
-// together. Runs in the gate.
+// catalogue: the metadata of artifacts, in SQLite.  It has rows, not bytes: store.c joins the two.
+// Runs in the gate.
 //
 // Text of clients and boxes is bound as values, never put into SQL.
 
@@ -59,7 +59,7 @@ bool catalogue_by_token(struct catalogue *c, const char *token, int64_t now_ms,
 bool catalogue_by_path(struct catalogue *c, const char *owner, const char *place, const char *path,
                        int64_t now_ms, struct artifact *ret);
 bool catalogue_has_key(struct catalogue *c, const char *key);
-// Why the artifact that had this link is gone.  False: nothing is known of it.
+// Why the artifact that had this link is gone.  False: the link is unknown.
 bool catalogue_ended(struct catalogue *c, const char *token, const char *name,
                      enum catalogue_end *ret);
 

@@ -110,7 +110,7 @@ struct exchange {
     bool options;                 // OPTIONS: answered here
     bool old;                     // HTTP/1.0
     bool gone;                    // on_close is being called: nothing can be sent any more
-    char *allow_headers;          // of a preflight: the answer to what it asked for; owned
+    char *allow_headers;          // of a preflight: Access-Control-Allow-Headers; owned
     char origin[DOOR_ORIGIN_MAX]; // of the page that asks, when it was allowed; or ""
     int file;                     // http_reply_file(): the file being sent; else -1
     int body_file;                // the file of its body; else -1

@@ -42,8 +42,8 @@ int door_check_bind(const struct config *c, struct err *e);
 struct door *door_open(const struct config *c, struct err *e);
 void door_close(struct door *d);
 
-// Reads the files again, from descriptors, which are borrowed (-1: not there, what was in force
-// stays). On failure nothing changes.
+// Reads the files again, from descriptors, which are borrowed (-1: missing, the old keys stay in
+// force). On failure nothing changes.
 int door_reload(struct door *d, int key_file, int oauth_keys, struct err *e);
 
 // Would this owner, let in before, still be let in?  Owners by token are, as long as tokens are

@@ -254,7 +254,7 @@ static void set_default(struct http_exchange *x, const char *name, const char *v
         (void)evhttp_add_header(headers, name, value);
 }
 
-// What every answer has: its type, what a browser needs to let its page see it, the end of the
+// The headers of every answer: its type, those that let a web page read it, the end of the
 // connection.
 static void add_common_headers(struct exchange *p, const char *type)
 {

@@ -76,7 +76,7 @@ void http_count_answers(struct http *h,
                         uint64_t *answers); // by class, see counters.h; borrowed for good
 void http_close(struct http *h);
 // Reads the door's files again, from descriptors, which are borrowed; -1: not there.  On failure
-// what was in force stays.
+// the old keys stay in force.
 int http_reload(struct http *h, int key_file, int oauth_keys, struct err *e);
 // Is this owner still let in?  After a reload http.c has ended the connections of those that are
 // not.

@@ -376,7 +376,7 @@ static bool read_time(const json_t *payload, const char *name, bool *ret_present
     if (!value)
         return true;
     double v = json_number_value(value);
-    // A double holds what a calendar needs; beyond that a conversion would be undefined.
+    // Every calendar time fits into a double; converting a larger number would be undefined.
     if (!json_is_number(value) || !(v >= 0 && v < 1e15))
         return false;
     *ret = (int64_t)v;
@@ -524,20 +524,18 @@ enum jwt_result jwt_check(const struct jwt_keys *keys, const struct jwt_rules *r
     ssize_t n = base64url_decode(p.signature, p.signature_n, signature, sizeof signature);
     if (n < 0)
         return JWT_MALFORMED;
-    json_t *header = decode_object(token, p.header_n);
+    json_auto_t *header = decode_object(token, p.header_n);
     if (!header)
         return JWT_MALFORMED;
     enum jwt_result r = check_header(header);
     if (r == JWT_OK)
         r = check_signature(keys, header, token, p.header_n + 1 + p.payload_n, signature,
                             (size_t)n);
-    json_decref(header);
     if (r != JWT_OK)
         return r;
-    json_t *payload = decode_object(p.payload, p.payload_n);
+    json_auto_t *payload = decode_object(p.payload, p.payload_n);
     struct jwt_claims claims = {0};
     r = payload ? check_claims(payload, rules, now_s, &claims) : JWT_MALFORMED;
-    json_decref(payload);
     if (r == JWT_OK || r == JWT_SCOPE)
         *ret = claims;
     return r;

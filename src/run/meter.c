@@ -95,7 +95,7 @@ bool meter_read(struct meter *m, const struct wire_limits *limits, struct wire_u
     ret->cpu_user_us = take_step(&m->cpu_user_us, ret->cpu_user_us);
     ret->cpu_system_us = take_step(&m->cpu_system_us, ret->cpu_system_us);
     m->most_bytes = ret->peak_memory_bytes;
-    ret->peak_processes -= ret->peak_processes > 0; // the init is ours, not the code's
+    ret->peak_processes -= ret->peak_processes > 0; // the box's init does not count
     return ret->peak_memory_bytes + SLACK_BYTES < limits->memory_bytes &&
            ret->peak_processes <= limits->processes;
 }

@@ -247,8 +247,8 @@ static void on_report(struct network *n, json_t *report)
     wake(u);
 }
 
-// SECURITY: the broker talks to the outside; what it says is bounded by the datagram, and taken
-// over by name and type (events.c).
+// SECURITY: the broker talks to the outside; its report is bounded by the datagram, and copied by
+// name and type (events.c).
 static void on_readable(evutil_socket_t fd, short what, void *argument)
 {
     struct network *n = argument;

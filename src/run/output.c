@@ -16,7 +16,7 @@ static void stop(struct run *r)
 {
     run_stop(r, END_OUTPUT);
     // The result may have come before the output was read: then the box was released already, or
-    // lives on, but what was cut must not look complete.
+    // lives on, but cut output must not look complete.
     if (r->end == END_DONE || r->end == END_OWN)
         r->end = END_OUTPUT;
 }

@@ -371,9 +371,8 @@ bool run_select(struct run *r)
 
 static void on_selected(struct run *r, const char *data, size_t length)
 {
-    json_t *said = run_parse_result(data, length);
+    json_auto_t *said = run_parse_result(data, length);
     bool worked = said && !json_is_object(json_object_get(said, "error"));
-    json_decref(said);
     r->selecting = false;
     if (r->end == END_CANCELLED) {
         give_up(r);

@@ -7,7 +7,7 @@
 //   SENDING    the code goes over the control socket
 //   RUNNING    output is read, the result is awaited, limits are watched
 //   HOLDING    the result is there; the caller still does something with the box (on_answer)
-//   MEASURING  a session keeps the box: the keeper is asked what the run used
+//   MEASURING  a session keeps the box: the keeper reports what the run used
 //   ENDING     the box is released; the keeper's ENDED is awaited
 //   SETTLING   the broker's report is awaited (run/network.h)
 //   DONE       on_done was called
@@ -48,7 +48,7 @@ struct session_ops {
     // The box ended while the run had it; r->ended says how.
     void (*box_ended)(struct session *s, struct run *r);
     const char *(*owner)(const struct session *s);
-    uint32_t (*fork_number)(const struct session *s); // 0: it is no fork
+    uint32_t (*fork_number)(const struct session *s); // 0: it is not a fork
     int64_t (*oldest_ms)(const struct gate *g);       // when the oldest was opened; INT64_MAX: none
 };
 
@@ -106,7 +106,7 @@ struct run {
     struct live_box *box; // from its turn until it is done
     bool parked;
     bool deferred;             // WAITING: in gate->deferred, the keeper does not know of it yet
-    bool has_turn;             // in a session: its box is ours
+    bool has_turn;             // in a session: this run has its box
     bool entering;             // on_box is being called
     bool selecting;            // PREPARING: see run_select()
     bool watched;              // in a session: the keeper knows that it runs
@@ -118,9 +118,9 @@ struct run {
     uint64_t output_total[RUN_STREAMS], output_stored;
     bool output_cut;    // further output is dropped
     bool output_lent;   // the result has "" for it; the caller inserts the text
-    enum wire_end end;  // why we released it
+    enum wire_end end;  // why the gate released it
     enum wire_end soft; // why it was interrupted; END_OWN: it was not
-    json_t *result;     // what the code said, or NULL
+    json_t *result;     // the code's result, or NULL
     unsigned flags;     // of the result's frame
     bool has_exit;
     int exit_status; // wait status of the user process, as its init said
@@ -163,7 +163,7 @@ void run_free(struct run *r);
 // Between run.c and output.c.
 void run_stop(struct run *r, enum wire_end end); // a limit is met, or the run is cancelled
 void run_on_output(struct live_box *b, enum live_stream stream, const char *data, size_t length);
-// The JSON object that a box sent, new; NULL: it is no object, or too large.  Also for check.c.
+// The JSON object that a box sent, new; NULL: it is not an object, or too large.  Also for check.c.
 json_t *run_parse_result(const char *data, size_t length);
 
 #endif

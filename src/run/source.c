@@ -45,9 +45,7 @@ char *source_meta(const char *filename, json_t *argv)
 {
     size_t n = 0;
     _cleanup_free_ char *clean = utf8_clean(filename, strlen(filename), &n);
-    json_t *meta = json_pack("{s:o, s:o}", "filename", json_stringn_nocheck(clean ? clean : "", n),
-                             "argv", argv);
-    char *text = meta ? dump_text(meta) : NULL;
-    json_decref(meta);
-    return text;
+    json_auto_t *meta = json_pack("{s:o, s:o}", "filename",
+                                  json_stringn_nocheck(clean ? clean : "", n), "argv", argv);
+    return meta ? dump_text(meta) : NULL;
 }

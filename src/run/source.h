@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// source: the text that is to be run, and what the runner is told beside it.  Used by the command
-// line and by the tools of the MCP server, so that both refuse the same with the same words.
+// source: the code to run, and the metadata for the runner.  Used by the command line and by the
+// tools of the MCP server, so that both give the same errors.
 
 #ifndef CONSTRICTOR_RUN_SOURCE_H
 #define CONSTRICTOR_RUN_SOURCE_H
