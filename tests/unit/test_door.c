@@ -45,7 +45,7 @@ static void add(struct text_list *list, const char *text)
     assert_int_equal(text_list_add(list, text), 0);
 }
 
-// ---- places -------------------------------------------------------------------------------------
+// ---- origins ------------------------------------------------------------------------------------
 
 static void hosts_are_read_strictly(void **state)
 {
@@ -133,7 +133,7 @@ static void origins_are_read_strictly(void **state)
 // ---- Host and Origin ----------------------------------------------------------------------------
 
 // 0 for "come in", else the first letter of the code.
-static char place(const struct door *d, const char *host, const char *origin)
+static char judge(const struct door *d, const char *host, const char *origin)
 {
     struct head h = {.field[HEAD_HOST] = text_of(host), .field[HEAD_ORIGIN] = text_of(origin)};
     struct door_refusal r;
@@ -144,16 +144,16 @@ static char place(const struct door *d, const char *host, const char *origin)
     return r.code[0]; // host_not_allowed, origin_not_allowed
 }
 
-struct place_case {
+struct origin_case {
     const char *host, *origin;
     char result;
 };
 
-static void check_places(const struct place_case *rows, size_t count)
+static void check_origins(const struct origin_case *rows, size_t count)
 {
     struct door *d = open_door();
     for (size_t i = 0; i < count; i++) {
-        char r = place(d, rows[i].host, rows[i].origin);
+        char r = judge(d, rows[i].host, rows[i].origin);
         if (r != rows[i].result)
             fail_msg("Host '%s', Origin '%s': %c instead of %c", rows[i].host,
                      rows[i].origin ? rows[i].origin : "-", r, rows[i].result);
@@ -164,7 +164,7 @@ static void check_places(const struct place_case *rows, size_t count)
 static void on_loopback(void **state)
 {
     (void)state;
-    static const struct place_case rows[] = {
+    static const struct origin_case rows[] = {
         {"localhost", NULL, '+'},
         {"localhost:1234", NULL, '+'},
         {"127.0.0.1:8000", NULL, '+'},
@@ -188,7 +188,7 @@ static void on_loopback(void **state)
         {"localhost:8000", "chrome-extension://abcdef", 'o'},
         {"localhost:8000", "http://localhost http://evil.example.com", 'o'},
     };
-    check_places(rows, ARRAY_LEN(rows));
+    check_origins(rows, ARRAY_LEN(rows));
 }
 
 static void behind_a_proxy(void **state)
@@ -197,7 +197,7 @@ static void behind_a_proxy(void **state)
     snprintf(config.public_url, sizeof config.public_url, "https://mcp.example.org/");
     add(&config.allowed_hosts, "box,other:8080,fd00::1");
     add(&config.allowed_origins, "https://app.example.org,http://dev.example.org:3000/");
-    static const struct place_case rows[] = {
+    static const struct origin_case rows[] = {
         {"mcp.example.org", NULL, '+'},
         {"MCP.example.org:443", "https://mcp.example.org", '+'},
         {"mcp.example.org", "https://mcp.example.org:443", '+'},
@@ -216,7 +216,7 @@ static void behind_a_proxy(void **state)
         {"[fd00::1]:9", NULL, '+'},
         {"[fd00::2]:9", NULL, 'h'},
     };
-    check_places(rows, ARRAY_LEN(rows));
+    check_origins(rows, ARRAY_LEN(rows));
 }
 
 static void on_every_address(void **state)
@@ -224,7 +224,7 @@ static void on_every_address(void **state)
     (void)state;
     snprintf(config.host, sizeof config.host, "0.0.0.0");
     config.allow_public = true;
-    static const struct place_case rows[] = {
+    static const struct origin_case rows[] = {
         {"localhost:8000", NULL, '+'},
         {"192.168.1.5:8000", NULL, '+'},
         {"[fd00::2]:8000", NULL, '+'},
@@ -234,7 +234,7 @@ static void on_every_address(void **state)
         {"192.168.1.5:8000", "http://192.168.1.6:8000", 'o'},
         {"192.168.1.5:8000", "http://localhost:3000", 'o'},
     };
-    check_places(rows, ARRAY_LEN(rows));
+    check_origins(rows, ARRAY_LEN(rows));
 }
 
 static void on_one_address(void **state)
@@ -242,13 +242,13 @@ static void on_one_address(void **state)
     (void)state;
     snprintf(config.host, sizeof config.host, "192.168.1.5");
     config.allow_public = true;
-    static const struct place_case rows[] = {
+    static const struct origin_case rows[] = {
         {"192.168.1.5:8000", NULL, '+'},
         {"192.168.1.6:8000", NULL, 'h'},
         {"localhost:8000", NULL, 'h'},
         {"192.168.1.5", "http://localhost", 'o'},
     };
-    check_places(rows, ARRAY_LEN(rows));
+    check_origins(rows, ARRAY_LEN(rows));
 }
 
 // ---- keys ---------------------------------------------------------------------------------------
