@@ -6,21 +6,23 @@
 //
 // The order, and its reasons.  First what all boxes of a slot share, by box_settle(), in their stem
 // (stem.h):
-//   1  uid map first: a process without a mapped id owns nothing that it makes, such as a tmpfs
+//   1  id map first: a process without a mapped id owns nothing that it makes, such as a tmpfs
 //   2  ids while there are capabilities for it
 //   3  bounding set and secure bits while there is CAP_SETPCAP; only CAP_SYS_ADMIN is left now
 //   4  no_new_privs, which Landlock and seccomp require
+//   5  not dumpable, after step 1 had to turn it on
 // Then, by box_enter(), in the box itself:
-//   5  cgroup first, so that every later page and process is charged to the box
-//   6  cgroup namespace after the attach, so that its root is the box's own group
-//   7  mounts while there is the capability for them; /proc after the pid namespace exists
-//   8  descriptors and limits: only Landlock's rules open a file by name after this.  The limit of
+//   6  cgroup, so that every later page and process is charged to the box
+//   7  pages and cgroup namespace after the attach, so that its root is the box's own group
+//   8  scratch while there is the capability for mounts
+//   9  /proc after the pid namespace exists
+//  10  descriptors and limits: only Landlock's rules open a file by name after this.  The limit of
 //      open files comes after READY, see limit_files() in init.c
-//   9  capabilities after the last step that needs one
-//  10  Landlock, which forbids mounting
-//  11  seccomp last, so that it need not allow what the steps above use
-//  12  posture: ask the kernel whether every layer is up, the slot's part too, and fail closed
-//  13  only then split off the process that will run user code
+//  11  capabilities after the last step that needs one
+//  12  Landlock, which forbids mounting
+//  13  seccomp last, so that it need not allow what the steps above use
+//  14  posture: ask the kernel whether every layer is up, the slot's part too, and fail closed
+//  15  only then split off the process that will run user code
 
 #include "box/enter.h"
 

@@ -3,7 +3,8 @@
 // execute: what a caller may say of an execute call, as one table for every interface, and how that
 // gets into a request (exec/exec.h).  From the table come the checks of REST bodies, the OpenAPI
 // document, the table in docs/rest.md, the input schema of tool execute_python, and the reading of
-// all of them.  To add a field, add a row.  Runs in the gate.
+// all of them.  To add a field, add a row, a member of struct exec_request that INTO() names, and
+// its use; then write docs/rest.md anew (CONTRIBUTING.md).  Runs in the gate.
 
 #ifndef CONSTRICTOR_EXEC_EXECUTE_H
 #define CONSTRICTOR_EXEC_EXECUTE_H

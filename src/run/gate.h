@@ -26,7 +26,7 @@ TAILQ_HEAD(run_list, run);
 
 enum { GATE_PARTS_MAX = 8 };
 
-// Hooks of a room above this one.  Each may be NULL.
+// Functions that a higher room hands over.  Each may be NULL.
 struct gate_part {
     void (*on_state)(struct gate *g);                 // facts->state has changed
     void (*on_porter_link)(struct gate *g, int sock); // takes the socket; -1: the porter is gone

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tools: the table of tools, tools/list and tools/call.  To add a tool, add a row to a table
-// (tool_execute.c, ...) and a new table to its tool set: `default_set` in tools.c, or one that a
-// room above registers (compat/sets.h).
+// tools: the table of tools, tools/list and tools/call.  To add a tool, add a row to the
+// table that fits (tool_execute.c, tool_session.c, ...).  A new table is named in a tool set:
+// `default_set` in tools.c, or one of src/compat, which hands its sets over at the start.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOLS_H
 #define CONSTRICTOR_MCP_TOOLS_TOOLS_H
