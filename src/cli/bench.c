@@ -38,23 +38,24 @@ struct bench {
 
 // ---- cold interpreters --------------------------------------------------------------------------
 
-static bool start_once(char *const *argv)
+static pid_t spawn(char *const *argv)
 {
     posix_spawn_file_actions_t actions;
     pid_t pid;
-    int status;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    for (int fd = 0; fd <= 2; fd++)
+        posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
     int r = posix_spawn(&pid, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
-    if (r)
-        return false;
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return false;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return r ? -1 : pid;
+}
+
+static bool start_once(char *const *argv)
+{
+    int status;
+    pid_t pid = spawn(argv);
+    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 0;
 }
 
 static bool start_often(char *const *argv, int count, struct bench_samples *ret)
@@ -71,28 +72,20 @@ static bool start_often(char *const *argv, int count, struct bench_samples *ret)
     return true;
 }
 
+// Per second, with one at a time for each core.
 static double start_rate(char *const *argv, double seconds)
 {
-    int fds[2], workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    double total = 0, begin = bench_now_us();
-    if (pipe(fds) < 0)
-        return -1;
-    for (int i = 0; i < workers; i++)
-        if (fork() == 0) {
-            int n = 0;
-            while (bench_now_us() - begin < seconds * 1e6 && start_once(argv))
-                n++;
-            (void)!write(fds[1], &n, sizeof n);
-            _exit(0);
-        }
-    (void)close(fds[1]);
-    for (int n; read(fds[0], &n, sizeof n) == (ssize_t)sizeof n;)
-        total += n;
-    double took = (bench_now_us() - begin) / 1e6;
-    (void)close(fds[0]);
-    while (waitpid(-1, NULL, 0) > 0)
-        ;
-    return total / took;
+    int running = 0, ended = 0;
+    double begin = bench_now_us(), end = begin + seconds * 1e6;
+    for (;;) {
+        while (running < sysconf(_SC_NPROCESSORS_ONLN) && bench_now_us() < end && spawn(argv) > 0)
+            running++;
+        if (running == 0)
+            return ended / ((bench_now_us() - begin) / 1e6);
+        if (wait(NULL) > 0)
+            ended++;
+        running--;
+    }
 }
 
 // ---- figures ------------------------------------------------------------------------------------
@@ -108,98 +101,95 @@ static void progress(const struct bench *b, const char *what)
         fprintf(stderr, "  %s ...\n", what);
 }
 
-// NULL: it failed.
-static struct bench_result *load(struct bench *b, const char *what, const struct bench_load *load)
+// The result of a load that failed is empty.
+static struct bench_result *load(struct bench *b, const char *what, struct bench_load load)
 {
+    static struct bench_result none;
     progress(b, what);
-    struct bench_result *r = bench_load(b->config, load);
+    load.code = "1+1";
+    struct bench_result *r = bench_load(b->config, &load);
     if (r && r->failed == 0)
         return r;
     if (!b->failure[0])
         snprintf(b->failure, sizeof b->failure, "%s: %.200s", what,
                  r && r->failure[0] ? r->failure : "no boxes could be made");
-    return NULL;
+    return &none;
+}
+
+static double p50_ms(struct bench_samples *s)
+{
+    return bench_percentile(s, 50) / 1000;
+}
+
+static double p99_ms(struct bench_samples *s)
+{
+    return bench_percentile(s, 99) / 1000;
 }
 
 static void measure_fresh(struct bench *b)
 {
-    struct bench_result *r =
-        load(b, "fresh boxes, one at a time",
-             &(struct bench_load){.code = "1+1",
-                                  .stock = FRESH_STOCK,
-                                  .runs = b->config->quick ? 200 : 1000,
-                                  .at_once = 1,
-                                  .pause_us = 12000}); // the stock is full again
-    struct bench_samples *s = r ? &r->latency : NULL;
-    add(b, (struct figure){"fresh_p50", "1+1 in a fresh box, p50", "ms",
-                           s ? bench_percentile(s, 50) / 1000 : -1,
-                           bench_percentile(&b->cold, 50) / 1000, false});
-    add(b, (struct figure){"fresh_p99", "1+1 in a fresh box, p99", "ms",
-                           s ? bench_percentile(s, 99) / 1000 : -1,
-                           bench_percentile(&b->cold, 99) / 1000, false});
+    struct bench_load fresh = {.stock = FRESH_STOCK,
+                               .runs = b->config->quick ? 200 : 1000,
+                               .at_once = 1,
+                               .pause_us = 12000}; // the stock is full again
+    struct bench_samples *s = &load(b, "fresh boxes, one at a time", fresh)->latency;
+    add(b, (struct figure){"fresh_p50", "1+1 in a fresh box, p50", "ms", p50_ms(s),
+                           p50_ms(&b->cold), false});
+    add(b, (struct figure){"fresh_p99", "1+1 in a fresh box, p99", "ms", p99_ms(s),
+                           p99_ms(&b->cold), false});
 }
 
 static void measure_rate(struct bench *b)
 {
-    struct bench_result *r = load(b, "fresh boxes, as many as possible",
-                                  &(struct bench_load){.code = "1+1",
-                                                       .stock = RATE_STOCK,
-                                                       .runs = 1000000,
-                                                       .at_once = 8,
-                                                       .seconds = b->config->quick ? 2 : 5});
-    add(b, (struct figure){"rate", "fresh boxes per second", "/s", r ? r->runs / r->seconds : -1,
-                           b->cold_rate, true});
+    struct bench_load many = {
+        .stock = RATE_STOCK, .runs = 1000000, .at_once = 8, .seconds = b->config->quick ? 2 : 5};
+    const struct bench_result *r = load(b, "fresh boxes, as many as possible", many);
+    add(b, (struct figure){"rate", "fresh boxes per second", "/s",
+                           r->runs ? r->runs / r->seconds : -1, b->cold_rate, true});
 }
 
 static void measure_live(struct bench *b)
 {
-    struct bench_result *r = load(b, "runs in one live box",
-                                  &(struct bench_load){.code = "1+1",
-                                                       .stock = 2,
-                                                       .runs = b->config->quick ? 5000 : 20000,
-                                                       .at_once = 1,
-                                                       .live = true});
-    add(b, (struct figure){"live_10", "ten runs in one live box", "ms",
-                           r ? bench_percentile(&r->latency, 50) / 100 : -1,
-                           bench_percentile(&b->cold, 50) / 100, false});
+    struct bench_load live = {
+        .stock = 2, .runs = b->config->quick ? 5000 : 20000, .at_once = 1, .live = true};
+    struct bench_samples *s = &load(b, "runs in one live box", live)->latency;
+    add(b, (struct figure){"live_10", "ten runs in one live box", "ms", 10 * p50_ms(s),
+                           10 * p50_ms(&b->cold), false});
+}
+
+static struct bench_boxes weighed;
+
+static void look(const struct bench_result *r, bool end)
+{
+    if (!end)
+        weighed = bench_weigh(r->zygote);
+}
+
+static struct bench_boxes weigh_parked(struct bench *b, int stock)
+{
+    struct bench_load parked = {.stock = stock, .runs = 1, .at_once = 1, .look = look};
+    weighed = (struct bench_boxes){0};
+    (void)load(b, "memory of parked boxes", parked);
+    return weighed;
 }
 
 static void measure_memory(struct bench *b)
 {
-    struct bench_memory memory[2] = {{0}};
-    bool ok = true;
-    for (int i = 0; i < 2 && ok; i++) {
-        struct bench_result *r = load(b, "memory of parked boxes",
-                                      &(struct bench_load){.code = "1+1",
-                                                           .stock = i ? PARKED_MANY : PARKED_FEW,
-                                                           .runs = 1,
-                                                           .at_once = 1,
-                                                           .memory = true});
-        ok = r != NULL;
-        if (ok)
-            memory[i] = r->before;
-    }
-    int more = memory[1].boxes - memory[0].boxes;
+    struct bench_boxes few = weigh_parked(b, PARKED_FEW), many = weigh_parked(b, PARKED_MANY);
+    int more = many.boxes - few.boxes;
+    bool ok = few.boxes > 0 && more > 0;
     add(b, (struct figure){"memory", "memory of a parked box", "MiB",
-                           more > 0 ? (memory[1].pss_kb - memory[0].pss_kb) / more / 1024 : -1, -1,
-                           false});
+                           ok ? (many.pss_kb - few.pss_kb) / more / 1024 : -1, -1, false});
 }
 
 static void measure_command(struct bench *b)
 {
     static struct bench_samples s;
-    char *argv[] = {b->exe,
-                    (char *)"run",
-                    (char *)"--python",
-                    b->interp.executable,
-                    (char *)"-c",
-                    (char *)"print(1)",
-                    NULL};
+    char *argv[] = {b->exe, "run", "--python", b->interp.executable, "-c", "print(1)", NULL};
     progress(b, "the command 'constrictor run'");
     bool ok = start_often(argv, b->config->quick ? 20 : 60, &s);
     add(b, (struct figure){"command", "constrictor run -c 'print(1)', p50", "ms",
-                           ok ? bench_percentile(&s, 50) / 1000 : -1,
-                           bench_percentile(&b->cold, 50) / 1000, false});
+                           ok ? p50_ms(&s) : -1, p50_ms(&b->cold), false});
 }
 
 // ---- output -------------------------------------------------------------------------------------

@@ -4,8 +4,6 @@
 
 #include "cli/bench_load.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +38,7 @@ struct driver {
     double begin_us;
 };
 
-enum question { ASK_NOTHING, ASK_BOXES, ASK_SERVER };
+enum question { ASK_NOTHING, ASK_FULL, ASK_END };
 
 static struct bench_result *shared;
 
@@ -72,19 +70,20 @@ double bench_percentile(struct bench_samples *s, double percent)
 
 // ---- the gate: memory ---------------------------------------------------------------------------
 
-static void ask(struct driver *d, enum question question, struct bench_memory *ret)
+static void ask(struct driver *d, enum question question)
 {
     struct bench_result *s = d->result;
+    if (!d->load->look)
+        return;
+    (void)usleep(200000); // let the last boxes settle
     s->keeper = getppid();
     s->gate = getpid();
     atomic_store(&s->question, question);
     for (int i = 0; i < 5000 && atomic_load(&s->question) != ASK_NOTHING; i++)
         (void)usleep(1000);
-    *ret = s->answer;
 }
 
-// ---- the gate: runs
-// --------------------------------------------------------------------------------
+// ---- the gate: runs -----------------------------------------------------------------------------
 
 static bool is_over(const struct driver *d)
 {
@@ -109,10 +108,7 @@ static void record(struct driver *d, double us, const struct run *r)
 static void finish(struct driver *d)
 {
     d->result->seconds = (bench_now_us() - d->begin_us) / 1e6;
-    if (d->load->memory) {
-        (void)usleep(200000); // let the last boxes go
-        ask(d, ASK_SERVER, &d->result->after);
-    }
+    ask(d, ASK_END);
     event_base_loopbreak(d->gate.base);
 }
 
@@ -129,13 +125,8 @@ static void on_done(struct run *r)
     struct driver *d = w->driver;
     record(d, bench_now_us() - w->begin_us, r);
     run_free(r);
-    if (is_over(d)) {
-        if (d->finished == d->started)
-            finish(d);
-        return;
-    }
     struct timeval pause = {0, d->load->pause_us};
-    if (d->load->pause_us)
+    if (d->load->pause_us && !is_over(d))
         (void)event_add(w->pause, &pause);
     else
         next(w);
@@ -226,8 +217,7 @@ static void on_status(const struct wire_status_reply *m, void *argument)
     }
     d->result->zygote = (pid_t)m->zygote_pid;
     (void)usleep(50000); // let the last park settle
-    if (d->load->memory)
-        ask(d, ASK_BOXES, &d->result->before);
+    ask(d, ASK_FULL);
     if (d->load->live)
         begin_live(d);
     else
@@ -263,27 +253,6 @@ static double pss_kb(pid_t pid)
     return file_read_key_at(AT_FDCWD, path, "Pss", &kb) < 0 ? 0 : (double)kb;
 }
 
-static double rss_kb(pid_t pid)
-{
-    char path[64];
-    uint64_t kb = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", pid);
-    return file_read_key_at(AT_FDCWD, path, "VmRSS", &kb) < 0 ? -1 : (double)kb;
-}
-
-static int open_files(pid_t pid)
-{
-    char path[64];
-    int n = 0;
-    snprintf(path, sizeof path, "/proc/%d/fd", pid);
-    DIR *d = opendir(path);
-    while (d && readdir(d))
-        n++;
-    if (d)
-        (void)closedir(d);
-    return d ? n - 2 : -1;
-}
-
 // Pid 1 of a namespace in the zygote's: "NSpid: 4711 23 1".
 static bool is_init(pid_t pid)
 {
@@ -298,7 +267,7 @@ static bool is_init(pid_t pid)
 
 // The processes below the zygote: boxes, and stems with their boxes.  An init shares its memory
 // with the user process, so it counts for both.
-static void weigh_children(pid_t pid, struct bench_memory *ret)
+static void weigh_children(pid_t pid, struct bench_boxes *ret)
 {
     char path[64];
     _cleanup_free_ char *text = malloc(65536);
@@ -317,26 +286,11 @@ static void weigh_children(pid_t pid, struct bench_memory *ret)
     }
 }
 
-static void weigh(pid_t zygote, struct bench_memory *ret)
+struct bench_boxes bench_weigh(pid_t zygote)
 {
-    ret->pss_kb = pss_kb(zygote);
-    ret->boxes = 0;
-    weigh_children(zygote, ret);
-}
-
-static void answer(struct bench_result *r)
-{
-    int question = atomic_load(&r->question);
-    if (question == ASK_NOTHING)
-        return;
-    struct bench_memory *m = &r->answer;
-    *m = (struct bench_memory){0};
-    if (question == ASK_BOXES)
-        weigh(r->zygote, m);
-    m->keeper_rss_kb = rss_kb(r->keeper);
-    m->keeper_fds = open_files(r->keeper);
-    m->gate_rss_kb = rss_kb(r->gate);
-    atomic_store(&r->question, ASK_NOTHING);
+    struct bench_boxes boxes = {.pss_kb = pss_kb(zygote)};
+    weigh_children(zygote, &boxes);
+    return boxes;
 }
 
 // ---- the caller: one load -----------------------------------------------------------------------
@@ -372,7 +326,11 @@ struct bench_result *bench_load(const struct config *c, const struct bench_load 
         become_keeper(c, load);
     for (pid_t ended = 0; pid > 0 && ended == 0; (void)usleep(20000)) { // seldom
         ended = waitpid(pid, &status, WNOHANG);
-        answer(shared);
+        int question = atomic_load(&shared->question);
+        if (question == ASK_NOTHING)
+            continue;
+        load->look(shared, question == ASK_END);
+        atomic_store(&shared->question, ASK_NOTHING);
     }
     if (pid < 0 || (status != 0 && shared->failed == 0))
         shared->failed = 1;

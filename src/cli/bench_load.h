@@ -4,8 +4,8 @@
 // program bench/load.c use it.
 //
 // Each load is a child of the calling process that becomes a keeper with a gate of its own.  The
-// figures come back through shared memory.  Meanwhile the caller, which has its rights, reads the
-// memory of the other processes when the gate asks.
+// figures come back through shared memory.  Meanwhile the caller, which has its rights, looks at
+// the other processes when the gate asks.
 
 #ifndef CONSTRICTOR_CLI_BENCH_LOAD_H
 #define CONSTRICTOR_CLI_BENCH_LOAD_H
@@ -27,6 +27,15 @@ struct bench_samples { // microseconds
 double bench_percentile(struct bench_samples *s, double percent); // sorts; -1 when empty
 double bench_now_us(void);
 
+struct bench_result {
+    struct bench_samples latency;
+    int runs, failed;
+    double seconds;
+    char failure[256]; // of the newest failure
+    pid_t zygote, keeper, gate;
+    _Atomic int question; // between gate and caller
+};
+
 struct bench_load {
     const char *code;
     const char *preload; // modules, or NULL
@@ -36,27 +45,16 @@ struct bench_load {
     int pause_us;   // between the end of one run and the next
     double seconds; // 0: no bound but `runs`
     bool live;      // all runs in one session
-    bool memory;    // weigh when the stock is full, and at the end
+    // Called in the caller's process when the stock is full, and at the end.  NULL: not called.
+    void (*look)(const struct bench_result *r, bool end);
 };
 
-struct bench_memory {
-    double pss_kb; // zygote and boxes together; only when the stock is full
+struct bench_boxes {
+    double pss_kb; // zygote and boxes together
     int boxes;
-    double keeper_rss_kb, gate_rss_kb;
-    int keeper_fds;
 };
 
-struct bench_result {
-    struct bench_samples latency;
-    int runs, failed;
-    double seconds;
-    char failure[256]; // of the newest failure
-    struct bench_memory before, after;
-    // Between gate and caller.
-    _Atomic int question;
-    pid_t zygote, keeper, gate;
-    struct bench_memory answer;
-};
+struct bench_boxes bench_weigh(pid_t zygote);
 
 // The result, valid until the next call; NULL when there is no memory.  `failed` counts runs, or is
 // 1 when boxes cannot be had at all.
