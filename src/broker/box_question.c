@@ -148,9 +148,9 @@ static void on_taken(const struct asker *a, const struct box_question *w)
 
 void box_question_remember(struct netbox *b, uint16_t port, const struct refusal *f)
 {
-    struct netbox_ended *place = &b->ended[b->ended_next++ % NETBOX_ENDED_MAX];
-    place->port = port;
-    snprintf(place->text, sizeof place->text, "%s%s%s", f->sentence, f->hint[0] ? "; " : "",
+    struct netbox_ended *ended = &b->ended[b->ended_next++ % NETBOX_ENDED_MAX];
+    ended->port = port;
+    snprintf(ended->text, sizeof ended->text, "%s%s%s", f->sentence, f->hint[0] ? "; " : "",
              f->hint);
 }
 

@@ -87,7 +87,7 @@ static void conn_close(struct conn *c, bool reset)
         quota_give_socket(&b->quota);
         b->broker->fds_used -= FDS_EACH;
     }
-    b->kept -= c->is_kept;
+    b->kept -= c->is_announced;
     TAILQ_REMOVE(&b->conns, c, link);
     if (c->is_ready)
         TAILQ_REMOVE(&b->ready_conns, c, ready);
@@ -443,13 +443,14 @@ static struct conn *conn_new(struct netbox *b, const struct net_address *wanted,
 
 // ---- from the box -------------------------------------------------------------------------------
 
-static struct conn *find_kept(struct netbox *b, const struct net_address *wanted, uint16_t port)
+static struct conn *find_announced(struct netbox *b, const struct net_address *wanted,
+                                   uint16_t port)
 {
     struct conn *c, *best = NULL;
     if (!b->kept)
         return NULL;
     TAILQ_FOREACH (c, &b->conns, link) {
-        if (!c->is_kept || c->port != port || memcmp(&c->wanted, wanted, sizeof *wanted) != 0)
+        if (!c->is_announced || c->port != port || memcmp(&c->wanted, wanted, sizeof *wanted) != 0)
             continue;
         if (c->state == CONN_DIALLED)
             return c;
@@ -472,9 +473,9 @@ static void take_in(struct netbox *b, int fd)
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     set_reset(fd, true);
-    struct conn *c = find_kept(b, &wanted, port);
+    struct conn *c = find_announced(b, &wanted, port);
     if (c) {
-        c->is_kept = false;
+        c->is_announced = false;
         b->kept--;
         c->ends[SIDE_BOX].fd = fd;
         if (c->state == CONN_DIALLED)
@@ -528,7 +529,7 @@ void conn_ask(struct netbox *b, const struct net_address *a, uint16_t port,
     c->has_asker = true;
     c->asker = *from;
     c->asker_length = from_length;
-    c->is_kept = true;
+    c->is_announced = true;
     b->kept++;
     set_out(c);
     if (!wait && !c->is_closed)
@@ -551,9 +552,9 @@ void conn_rejudge(struct conn *c)
 
 void conn_tick(struct conn *c, int64_t now_ms)
 {
-    if (c->is_kept && c->state == CONN_DIALLED && now_ms - c->active_ms > CONN_KEPT_MS)
+    if (c->is_announced && c->state == CONN_DIALLED && now_ms - c->active_ms > CONN_KEPT_MS)
         conn_close(c, true);
-    else if (c->inspect.held_ms && now_ms - c->inspect.held_ms > CONN_FIRST_MS)
+    else if (c->inspect.waiting_ms && now_ms - c->inspect.waiting_ms > CONN_FIRST_MS)
         inspect_late(c);
     else if (c->state == CONN_OPEN && now_ms - c->active_ms > CONN_IDLE_MS)
         conn_finish(c, ETIMEDOUT);

@@ -145,11 +145,11 @@ static int set_timer(struct dial *d)
 // Starts the next attempt; ends when none is left and none is under way.
 static void go_on(struct dial *d)
 {
-    struct attempt *place = NULL;
+    struct attempt *attempt = NULL;
     for (size_t i = 0; i < DIAL_AT_ONCE; i++)
         if (!d->attempts[i].event)
-            place = &d->attempts[i];
-    while (place && d->next < d->count && !begin(d, place, d->next++))
+            attempt = &d->attempts[i];
+    while (attempt && d->next < d->count && !begin(d, attempt, d->next++))
         ;
     if (d->under_way)
         (void)set_timer(d);

@@ -251,7 +251,7 @@ ssize_t inspect_up(struct conn *c, const uint8_t *data, size_t length)
             break;
     }
     bool waits = at < length && i->state != INSPECT_UPGRADE;
-    i->held_ms = !waits ? 0 : i->held_ms ? i->held_ms : clock_ms();
+    i->waiting_ms = !waits ? 0 : i->waiting_ms ? i->waiting_ms : clock_ms();
     return (ssize_t)at;
 }
 
@@ -260,10 +260,10 @@ int inspect_end(struct conn *c)
     struct flow *f = &c->flows[WAY_UP];
     if (f->end == f->cleared)
         return 0;
-    if (c->inspect.state == INSPECT_FIRST && !c->inspect.bounded && c->inspect.held_ms) {
+    if (c->inspect.state == INSPECT_FIRST && !c->inspect.bounded && c->inspect.waiting_ms) {
         f->cleared = f->end; // too short for any protocol
         c->inspect.state = INSPECT_PASS;
-        c->inspect.held_ms = 0;
+        c->inspect.waiting_ms = 0;
         return 0;
     }
     return refuse(c, c->inspect.state == INSPECT_HELLO ? "tls" : "http", "incomplete",

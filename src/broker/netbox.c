@@ -195,8 +195,8 @@ int netbox_name_address(struct netbox *b, const char *name, uint8_t ret[4])
         n = name_add(b, name);
     if (!n)
         return -1;
-    uint32_t place = (b->name_first + (uint32_t)(n - b->names)) & NAMES_MASK;
-    uint32_t address = htonl(NAMES_BASE | place);
+    uint32_t offset = (b->name_first + (uint32_t)(n - b->names)) & NAMES_MASK;
+    uint32_t address = htonl(NAMES_BASE | offset);
     memcpy(ret, &address, sizeof address);
     return 0;
 }
@@ -216,8 +216,8 @@ bool netbox_is_name_address(const struct net_address *a)
 
 const char *netbox_name_at(const struct netbox *b, const struct net_address *a)
 {
-    uint32_t place = ((v4_of(a) & NAMES_MASK) - b->name_first) & NAMES_MASK;
-    return netbox_is_name_address(a) && place < b->name_count ? b->names[place].text : NULL;
+    uint32_t offset = ((v4_of(a) & NAMES_MASK) - b->name_first) & NAMES_MASK;
+    return netbox_is_name_address(a) && offset < b->name_count ? b->names[offset].text : NULL;
 }
 
 bool netbox_may_look_up(const struct netbox *b, const char *name)
@@ -270,17 +270,17 @@ static int bind_port(int fd, uint16_t port)
 
 int netbox_listen(struct netbox *b, uint16_t port)
 {
-    struct netbox_port *place = NULL;
+    struct netbox_port *unused = NULL;
     for (size_t i = 0; i < BROKER_TCP_FDS; i++) {
         if (b->ports[i].port == port)
             return 0;
-        if (!b->ports[i].port && !place && b->ports[i].fd >= 0)
-            place = &b->ports[i];
+        if (!b->ports[i].port && !unused && b->ports[i].fd >= 0)
+            unused = &b->ports[i];
     }
-    if (!place)
+    if (!unused)
         return -EMFILE;
-    int r = bind_port(place->fd, port);
-    return r < 0 ? r : watch_port(b, place, port);
+    int r = bind_port(unused->fd, port);
+    return r < 0 ? r : watch_port(b, unused, port);
 }
 
 void netbox_listen_for(struct netbox *b, const char *name)

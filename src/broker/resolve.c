@@ -109,20 +109,20 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 static void on_state(void *argument, ares_socket_t fd, int readable, int writable)
 {
     struct resolver *r = argument;
-    size_t place = SOCKETS_MAX;
+    size_t at = SOCKETS_MAX;
     for (size_t i = 0; i < SOCKETS_MAX; i++) {
         if (r->sockets[i].event && r->sockets[i].fd == fd) {
-            place = i;
+            at = i;
             break;
         }
         if (!r->sockets[i].event)
-            place = i;
+            at = i;
     }
-    if (place == SOCKETS_MAX)
+    if (at == SOCKETS_MAX)
         return; // its question times out
-    if (r->sockets[place].event)
-        event_free(r->sockets[place].event);
-    r->sockets[place].event = NULL;
+    if (r->sockets[at].event)
+        event_free(r->sockets[at].event);
+    r->sockets[at].event = NULL;
     short what = (short)(EV_PERSIST | (readable ? EV_READ : 0) | (writable ? EV_WRITE : 0));
     if (what == EV_PERSIST)
         return;
@@ -131,8 +131,8 @@ static void on_state(void *argument, ares_socket_t fd, int readable, int writabl
         event_free(event);
         event = NULL;
     }
-    r->sockets[place].fd = fd;
-    r->sockets[place].event = event;
+    r->sockets[at].fd = fd;
+    r->sockets[at].event = event;
 }
 
 // ---- what is known ------------------------------------------------------------------------------

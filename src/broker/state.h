@@ -76,8 +76,8 @@ struct inspect {
     struct request_line line;
     char status[INSPECT_STATUS];
     size_t status_length;
-    bool again;      // judge the buffered bytes again
-    int64_t held_ms; // since when bytes wait for the rest of something; 0: none do
+    bool again;         // judge the buffered bytes again
+    int64_t waiting_ms; // since when bytes wait for the rest of something; 0: none do
 };
 
 enum conn_state { CONN_RESOLVING, CONN_DIALLING, CONN_DIALLED, CONN_OPEN };
@@ -86,7 +86,7 @@ struct conn {
     TAILQ_ENTRY(conn) link;  // of the box
     TAILQ_ENTRY(conn) ready; // of the box, or of the dead
     bool is_ready, is_closed, is_counted;
-    bool is_kept; // the box asked for it and has not connected yet
+    bool is_announced; // the box asked for it and has not connected yet
     struct netbox *box;
     enum conn_state state;
     struct net_address wanted; // as the code sees it

@@ -126,7 +126,7 @@ void config_print_docs(FILE *out, const struct config *c)
         "5. the default\n"
         "\n"
         "`constrictor config` prints the values in force and where each one comes from.  Every\n"
-        "value given is checked, even one that a stronger source overrides.  A value out of bounds\n"
+        "value given is checked, even one that a stronger one overrides.  A value out of bounds\n"
         "stops the program with exit status 64 and a message that names the key, the value, the\n"
         "source and the bounds.\n"
         "\n"

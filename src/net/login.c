@@ -34,23 +34,23 @@ static int bad(struct err *e, const char *why)
 }
 
 // Host and port of "https://host:port/path", which has no login.
-static int read_place(const char *url, struct net_login *ret, struct err *e)
+static int read_server(const char *url, struct net_login *ret, struct err *e)
 {
     char rest[NET_HOST_MAX + 32];
-    struct net_proxy place;
+    struct net_proxy server;
     struct net_address address;
     const char *host = url + 8; // behind https://
     size_t n = strcspn(host, "/?#");
     int length = snprintf(rest, sizeof rest, "http://%.*s", (int)n, host);
     if (length < 0 || (size_t)length >= sizeof rest || memchr(host, '@', n) ||
-        net_proxy_parse(rest, &place, e) < 0)
+        net_proxy_parse(rest, &server, e) < 0)
         return bad(e, "there is no host in it, or no port that is a number");
     bool has_port =
         host[n - 1] != ']' && memchr(host, ':', n) && (host[0] != '[' || strstr(rest, "]:"));
-    ret->port = has_port ? place.port : 443;
-    if (net_address_parse(place.host, &address) == 0)
+    ret->port = has_port ? server.port : 443;
+    if (net_address_parse(server.host, &address) == 0)
         net_address_text(&address, ret->host);
-    else if (net_host_normalise(place.host, strlen(place.host), ret->host, e) < 0)
+    else if (net_host_normalise(server.host, strlen(server.host), ret->host, e) < 0)
         return -1;
     return 0;
 }
@@ -115,7 +115,7 @@ int net_login_split(char *url, struct net_login *ret, struct err *e)
     memmove(begin, begin + at, left + 1);
     explicit_bzero(begin + left, at);
     if (r == 0)
-        r = read_place(url, ret, e);
+        r = read_server(url, ret, e);
     return r < 0 ? r : 1;
 }
 
@@ -124,10 +124,10 @@ static bool is_same(const struct net_login *a, const struct net_login *b)
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-static const struct net_login *find(const struct net_logins *l, const struct net_login *place)
+static const struct net_login *find(const struct net_logins *l, const struct net_login *server)
 {
     for (size_t i = 0; i < l->count; i++)
-        if (is_same(&l->items[i], place))
+        if (is_same(&l->items[i], server))
             return &l->items[i];
     return NULL;
 }
@@ -166,7 +166,7 @@ static int take_entry(const char *machine, const char *user, const char *passwor
     if (!user || !password || strlen(machine) > NET_HOST_MAX + 8 || strpbrk(machine, "/?#@"))
         return bad_file(e, "an entry has no login or no password, or its machine is no host");
     snprintf(url, sizeof url, "https://%s/", machine);
-    int r = read_place(url, &one, e), n = snprintf(plain, sizeof plain, "%s:%s", user, password);
+    int r = read_server(url, &one, e), n = snprintf(plain, sizeof plain, "%s:%s", user, password);
     bool known =
         r == 0 && find(hosts, &one) && !find(all, &one); // entries for other hosts are ignored
     if (known && (n < 0 || (size_t)n >= sizeof plain))
@@ -299,7 +299,7 @@ static int take_url(const struct config *c, enum config_key key, char *url,
     if (r == 0 && c->index_credentials[0] && strncmp(url, "https://", 8) == 0) {
         struct err ignored; // net_policy_load() reports what is wrong
         explicit_bzero(one.value, sizeof one.value);
-        if (one.host[0] || read_place(url, &one, &ignored) == 0)
+        if (one.host[0] || read_server(url, &one, &ignored) == 0)
             r = add(hosts, &one, e);
     }
     explicit_bzero(&one, sizeof one);
@@ -352,14 +352,14 @@ int net_logins_read(struct net_logins *ret)
 
 bool net_login_address(const char *url, char *ret, size_t cap)
 {
-    struct net_login place = {0};
+    struct net_login server = {0};
     struct err ignored;
-    if (strncmp(url, "https://", 8) != 0 || read_place(url, &place, &ignored) < 0 ||
-        !find(&public, &place))
+    if (strncmp(url, "https://", 8) != 0 || read_server(url, &server, &ignored) < 0 ||
+        !find(&public, &server))
         return false;
-    bool six = strchr(place.host, ':') != NULL;
+    bool six = strchr(server.host, ':') != NULL;
     const char *path = url + 8 + strcspn(url + 8, "/?#");
-    int n = snprintf(ret, cap, "http://%s%s%s:%u%s", six ? "[" : "", place.host, six ? "]" : "",
-                     place.port, path);
+    int n = snprintf(ret, cap, "http://%s%s%s:%u%s", six ? "[" : "", server.host, six ? "]" : "",
+                     server.port, path);
     return n > 0 && (size_t)n < cap;
 }

@@ -221,22 +221,22 @@ static int read_name(struct piece s, struct net_rule *ret, char host[NET_HOST_MA
 static int read_plain(struct piece s, struct net_rule *ret, char *host, struct err *e)
 {
     const char *colon = memchr(s.p, ':', s.n), *slash = memchr(s.p, '/', s.n);
-    struct piece place = {s.p, colon ? (size_t)(colon - s.p) : s.n};
+    struct piece part = {s.p, colon ? (size_t)(colon - s.p) : s.n};
     if (slash && colon && slash > colon)
         return refuse_url(e, s, "has a path");
     if (slash) {
         struct piece base = {s.p, (size_t)(slash - s.p)};
-        struct piece bits = {slash + 1, place.n - base.n - 1};
+        struct piece bits = {slash + 1, part.n - base.n - 1};
         if (read_address(base, &ret->address) < 0)
             return refuse_url(e, s, "has a path");
-        if (read_network(place, bits, ret, e) < 0)
+        if (read_network(part, bits, ret, e) < 0)
             return -1;
-    } else if (read_address(place, &ret->address) == 0) {
+    } else if (read_address(part, &ret->address) == 0) {
         ret->kind = NET_KIND_ADDRESS;
-    } else if (read_name(place, ret, host, e) < 0) {
+    } else if (read_name(part, ret, host, e) < 0) {
         return -1;
     }
-    return colon ? read_ports_of(s, (struct piece){colon + 1, s.n - place.n - 1}, ret, e) : 0;
+    return colon ? read_ports_of(s, (struct piece){colon + 1, s.n - part.n - 1}, ret, e) : 0;
 }
 
 // An IPv6 address or network, without brackets around it.
@@ -503,7 +503,7 @@ int net_rule_copy(struct net_rule *ret, const struct net_rule *r)
 
 // ---- back to text -------------------------------------------------------------------------------
 
-static void format_place(const struct net_rule *r, bool brackets, char *buf, size_t cap)
+static void format_host(const struct net_rule *r, bool brackets, char *buf, size_t cap)
 {
     char inner[NET_ADDRESS_TEXT + 8];
     switch (r->kind) {
@@ -529,10 +529,10 @@ static void format_ports(const struct net_rule *r, char *buf, size_t cap)
 
 void net_rule_format(const struct net_rule *r, char ret[NET_RULE_TEXT])
 {
-    char ports[16], place[NET_HOST_MAX + 8];
+    char ports[16], host[NET_HOST_MAX + 8];
     format_ports(r, ports, sizeof ports);
-    format_place(r, ports[0], place, sizeof place);
-    snprintf(ret, NET_RULE_TEXT, "%s%s%s", place, ports[0] ? ":" : "", ports);
+    format_host(r, ports[0], host, sizeof host);
+    snprintf(ret, NET_RULE_TEXT, "%s%s%s", host, ports[0] ? ":" : "", ports);
 }
 
 static json_t *strings(const struct net_http *h, bool paths)
@@ -554,7 +554,7 @@ json_t *net_rule_json(const struct net_rule *r)
         net_rule_format(r, text);
         return json_string(text);
     }
-    format_place(r, false, text, sizeof text);
+    format_host(r, false, text, sizeof text);
     format_ports(r, ports, sizeof ports);
     json_t *o = json_object();
     int bad = json_object_set_new(o, "host", json_string(text));

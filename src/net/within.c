@@ -32,7 +32,7 @@ static bool address_within(const struct net_rule *in, const struct net_rule *out
     return inner >= outer && net_address_within(&in->address, &out->address, outer);
 }
 
-static bool place_within(const struct net_rule *in, const struct net_rule *out)
+static bool host_within(const struct net_rule *in, const struct net_rule *out)
 {
     if (net_rule_is_name(in) != net_rule_is_name(out))
         return false;
@@ -72,7 +72,7 @@ static bool paths_within(const struct net_http *in, const struct net_http *out)
 
 static bool rule_within(const struct net_rule *in, const struct net_rule *out)
 {
-    if (!place_within(in, out))
+    if (!host_within(in, out))
         return false;
     if (!out->http)
         return true;
@@ -84,7 +84,7 @@ static bool is_denied(const struct net_rule *in, const struct net_rule *deny)
 {
     if (deny->kind == NET_KIND_ANY)
         return in->port_min >= deny->port_min && in->port_max <= deny->port_max;
-    return place_within(in, deny);
+    return host_within(in, deny);
 }
 
 static int refuse(const struct net_rule *r, size_t at, const char *why,

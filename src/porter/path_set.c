@@ -61,7 +61,7 @@ static bool digest(const struct path_set *n, const char *path, size_t length, st
 }
 
 // The entry of this name or the free one for it; the table always has a free one.
-static struct name *place(struct name *table, size_t size, const struct name *name)
+static struct name *find_entry(struct name *table, size_t size, const struct name *name)
 {
     uint64_t i;
     memcpy(&i, name->folded, sizeof i);
@@ -81,7 +81,7 @@ static int grow(struct path_set *n, struct err *e)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "remember the paths of a bundle");
     for (size_t i = 0; i < n->size; i++)
         if (n->table[i].kind != NOTHING)
-            *place(table, size, &n->table[i]) = n->table[i];
+            *find_entry(table, size, &n->table[i]) = n->table[i];
     free(n->table);
     n->table = table;
     n->size = size;
@@ -108,7 +108,7 @@ static int add(struct path_set *n, const char *path, size_t length, enum kind ki
     if (!digest(n, path, length, &want))
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make a SHA-256 digest");
     want.kind = (uint8_t)kind;
-    struct name *at = place(n->table, n->size, &want);
+    struct name *at = find_entry(n->table, n->size, &want);
     if (at->kind != NOTHING)
         return clash(at, &want, path, (int)length, e);
     if (kind == FOLDER && n->folders++ >= n->folders_max)

@@ -47,9 +47,8 @@ struct wheels {
 int wheels_open(struct wheels *s, int parent, int folder, struct err *e);
 void wheels_close(struct wheels *s);
 
-// The wheel of a wheel.  With a scope it is another wheel: of content that not everybody should get
-// who asks
-// for that wheel.  "": none.  Returns -1 when `wheel` is not WHEEL_SHA256 small hex digits.
+// The ID of a wheel.  With a scope the wheel is another one, whose content other scopes may not
+// get.  "": none.  Returns -1 when `sha256` is not WHEEL_SHA256 small hex digits.
 int wheels_id(const struct wheels *s, const char *sha256, const char *scope,
               char ret[WHEEL_ID + 1]);
 bool wheels_is_id(const char *text);
