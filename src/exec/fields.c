@@ -339,7 +339,7 @@ static int check_value(const struct field *f, struct fields items, const char *p
     }
     if (f->bound == BOUND_BUILDS && json_is_true(value) && !c->source_builds)
         return bad(f, prefix, e, "is true, but this server builds no packages (--source-builds)");
-    // Nobody reads such a text behind its NUL, so it would be taken for another one.
+    // Readers stop at the NUL, so such a text would be taken for another one.
     if (f->type == FIELD_STRING && f->pattern && f->bound != BOUND_SOURCE &&
         strlen(json_string_value(value)) != json_string_length(value))
         return bad(f, prefix, e, "has a NUL character");

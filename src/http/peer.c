@@ -201,9 +201,9 @@ static uid_t search_tables(const int fds[PEER_FDS], const struct ends *ends)
 // Does the kernel answer at all?  The first question also loads its module.
 static bool answers(int fd)
 {
-    const struct ends nobody = {.family = AF_INET, .their_port = htons(1), .our_port = htons(1)};
+    const struct ends unused = {.family = AF_INET, .their_port = htons(1), .our_port = htons(1)};
     struct inet_diag_msg m;
-    if (fd < 0 || !ask(fd, &nobody, UINT32_MAX))
+    if (fd < 0 || !ask(fd, &unused, UINT32_MAX))
         return false;
     errno = 0;
     (void)hear(fd, UINT32_MAX, &m); // an error of the kernel: there is no such socket
