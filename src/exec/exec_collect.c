@@ -11,21 +11,21 @@
 #include "exec/exec_input.h"
 #include "exec/exec_internal.h"
 
-enum { PLACE_MAX = STORE_PLACE_MAX, URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096 };
+enum { HOLDER_MAX = STORE_HOLDER_MAX, URI_MAX = 3 * SCRATCH_PATH_MAX + 128, URL_MAX = 4096 };
 
 static void collect_next(struct exec *x);
 
-static void place_of(const struct exec *x, char buf[PLACE_MAX + 1])
+static void holder_of(const struct exec *x, char buf[HOLDER_MAX + 1])
 {
-    snprintf(buf, PLACE_MAX + 1, "%s", x->session_id[0] ? x->session_id : x->id);
+    snprintf(buf, HOLDER_MAX + 1, "%s", x->session_id[0] ? x->session_id : x->id);
 }
 
 // `why`: the store did not take it; NULL: it did, or was not asked.
 static void note_file(struct exec *x, const struct artifact *a, bool stored, const struct err *why)
 {
-    char uri[URI_MAX], url[URL_MAX] = "", place[PLACE_MAX + 1];
-    place_of(x, place);
-    exec_file_uri(place, a->path, uri, sizeof uri);
+    char uri[URI_MAX], url[URL_MAX] = "", holder[HOLDER_MAX + 1];
+    holder_of(x, holder);
+    exec_file_uri(holder, a->path, uri, sizeof uri);
     if (stored && x->gate->file_url)
         x->gate->file_url(x->gate, a, url, sizeof url);
     bool readable = stored || x->session_id[0]; // a file of a fresh box is lost with the box
@@ -81,7 +81,7 @@ static int on_found(const struct scratch_file *file, const char *head, size_t le
     snprintf(a->mime_type, sizeof a->mime_type, "%s", mime_type(a->path, head, length));
     snprintf(a->owner, sizeof a->owner, "%s", x->owner);
     snprintf(a->execution_id, sizeof a->execution_id, "%s", x->id);
-    place_of(x, a->place);
+    holder_of(x, a->holder);
     if (!keep_file(x, file))
         part->length = 0;
     return 0;

@@ -17,10 +17,10 @@
 
 enum { VARIABLES_BYTES_MAX = 1 << 20, VARIABLE_NAME_MAX = 100 };
 
-void exec_file_uri(const char *place, const char *path, char *buf, size_t cap)
+void exec_file_uri(const char *holder, const char *path, char *buf, size_t cap)
 {
     static const char plain[] = "-._~/!$&'()*+,;=:@";
-    int n = snprintf(buf, cap, "sandbox://%s/", place);
+    int n = snprintf(buf, cap, "sandbox://%s/", holder);
     size_t at = n < 0 ? 0 : (size_t)n;
     for (const unsigned char *p = (const unsigned char *)path; *p && at + 4 < cap; p++) {
         if (isalnum(*p) || strchr(plain, *p))

@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 
-// sandbox://{place}/{path}, percent-encoded.
-void exec_file_uri(const char *place, const char *path, char *buf, size_t cap);
+// sandbox://{holder}/{path}, percent-encoded.
+void exec_file_uri(const char *holder, const char *path, char *buf, size_t cap);
 
 #endif

@@ -70,13 +70,13 @@ static const char session_schema[] =
     X(OLDEST, "SELECT " COLUMNS " FROM artifact WHERE owner = ?1 ORDER BY id LIMIT ?2")            \
     X(OF_PATH, "SELECT " COLUMNS " FROM artifact WHERE owner = ?1 AND place = ?2 AND path = ?3 "   \
                "LIMIT ?4")                                                                         \
-    X(OF_PLACE, "SELECT " COLUMNS " FROM artifact WHERE owner = ?1 AND place = ?2 LIMIT ?3")       \
-    X(LIST_PLACE, "SELECT " COLUMNS " FROM artifact WHERE owner = ?1 AND place = ?2 AND "          \
-                  "replaced = 0 AND expires > ?3 ORDER BY path LIMIT ?4")                          \
+    X(OF_HOLDER, "SELECT " COLUMNS " FROM artifact WHERE owner = ?1 AND place = ?2 LIMIT ?3")      \
+    X(LIST_HOLDER, "SELECT " COLUMNS " FROM artifact WHERE owner = ?1 AND place = ?2 AND "         \
+                   "replaced = 0 AND expires > ?3 ORDER BY path LIMIT ?4")                         \
     X(LIST_ALL, "SELECT " COLUMNS " FROM artifact WHERE owner = ?1 AND replaced = 0 AND "          \
                 "expires > ?2 ORDER BY id DESC LIMIT ?3")                                          \
-    X(COUNT_PLACE, "SELECT COUNT(*) FROM artifact WHERE owner = ?1 AND place = ?2 AND "            \
-                   "replaced = 0 AND expires > ?3")                                                \
+    X(COUNT_HOLDER, "SELECT COUNT(*) FROM artifact WHERE owner = ?1 AND place = ?2 AND "           \
+                    "replaced = 0 AND expires > ?3")                                               \
     X(COUNT_ALL, "SELECT COUNT(*) FROM artifact WHERE owner = ?1 AND replaced = 0 AND "            \
                  "expires > ?2")                                                                   \
     X(FIRST_DUE, "SELECT MIN(expires) FROM artifact")
@@ -132,7 +132,7 @@ static void take_row(sqlite3_stmt *s, struct catalogue_row *row)
     row->id = sqlite3_column_int64(s, 0);
     database_text(s, 1, a->token, sizeof a->token);
     database_text(s, 2, a->owner, sizeof a->owner);
-    database_text(s, 3, a->place, sizeof a->place);
+    database_text(s, 3, a->holder, sizeof a->holder);
     database_text(s, 4, a->execution_id, sizeof a->execution_id);
     database_text(s, 5, a->path, sizeof a->path);
     database_text(s, 6, a->mime_type, sizeof a->mime_type);
@@ -187,9 +187,9 @@ int catalogue_add(struct catalogue *c, const struct artifact *a, struct err *e)
     char key[CATALOGUE_KEY_LENGTH + 1];
     if (catalogue_key(a->token, strlen(a->token), key) < 0)
         return err_set(e, ERR_SYSTEM, 0, NULL, "hash a token");
-    int r = database_run(&c->db, e, S_REPLACE, "sss", a->owner, a->place, a->path);
+    int r = database_run(&c->db, e, S_REPLACE, "sss", a->owner, a->holder, a->path);
     if (r == 0)
-        r = database_run(&c->db, e, S_INSERT, "sssssssiiii", key, a->token, a->owner, a->place,
+        r = database_run(&c->db, e, S_INSERT, "sssssssiiii", key, a->token, a->owner, a->holder,
                          a->execution_id, a->path, a->mime_type, (int64_t)a->size, a->modified_ms,
                          a->created_ms, a->expires_ms);
     return r < 0 ? r : use(c, a->owner, 1, (int64_t)a->size, e);
@@ -238,10 +238,10 @@ bool catalogue_has_key(struct catalogue *c, const char *key)
     return take_rows(database_bind(&c->db, S_BY_KEY, "s", key), &row, 1) > 0;
 }
 
-bool catalogue_by_path(struct catalogue *c, const char *owner, const char *place, const char *path,
+bool catalogue_by_path(struct catalogue *c, const char *owner, const char *holder, const char *path,
                        int64_t now_ms, struct artifact *ret)
 {
-    return take_one(database_bind(&c->db, S_BY_PATH, "sss", owner, place, path), now_ms, ret);
+    return take_one(database_bind(&c->db, S_BY_PATH, "sss", owner, holder, path), now_ms, ret);
 }
 
 bool catalogue_ended(struct catalogue *c, const char *token, const char *name,
@@ -273,22 +273,22 @@ size_t catalogue_oldest(struct catalogue *c, const char *owner, struct catalogue
     return take_rows(database_bind(&c->db, S_OLDEST, "si", owner, (int64_t)cap), ret, cap);
 }
 
-size_t catalogue_of(struct catalogue *c, const char *owner, const char *place, const char *path,
+size_t catalogue_of(struct catalogue *c, const char *owner, const char *holder, const char *path,
                     struct catalogue_row *ret, size_t cap)
 {
     int64_t limit = (int64_t)cap;
-    return take_rows(path ? database_bind(&c->db, S_OF_PATH, "sssi", owner, place, path, limit)
-                          : database_bind(&c->db, S_OF_PLACE, "ssi", owner, place, limit),
+    return take_rows(path ? database_bind(&c->db, S_OF_PATH, "sssi", owner, holder, path, limit)
+                          : database_bind(&c->db, S_OF_HOLDER, "ssi", owner, holder, limit),
                      ret, cap);
 }
 
-size_t catalogue_list(struct catalogue *c, const char *owner, const char *place, int64_t now_ms,
+size_t catalogue_list(struct catalogue *c, const char *owner, const char *holder, int64_t now_ms,
                       struct artifact *ret, size_t cap)
 {
     struct catalogue_row row;
     sqlite3_stmt *s =
-        place ? database_bind(&c->db, S_LIST_PLACE, "ssii", owner, place, now_ms, (int64_t)cap)
-              : database_bind(&c->db, S_LIST_ALL, "sii", owner, now_ms, (int64_t)cap);
+        holder ? database_bind(&c->db, S_LIST_HOLDER, "ssii", owner, holder, now_ms, (int64_t)cap)
+               : database_bind(&c->db, S_LIST_ALL, "sii", owner, now_ms, (int64_t)cap);
     size_t n = 0;
     while (n < cap && sqlite3_step(s) == SQLITE_ROW) {
         take_row(s, &row);
@@ -298,10 +298,10 @@ size_t catalogue_list(struct catalogue *c, const char *owner, const char *place,
     return n;
 }
 
-uint64_t catalogue_count(struct catalogue *c, const char *owner, const char *place, int64_t now_ms)
+uint64_t catalogue_count(struct catalogue *c, const char *owner, const char *holder, int64_t now_ms)
 {
-    int64_t n = place ? database_number(&c->db, 0, S_COUNT_PLACE, "ssi", owner, place, now_ms)
-                      : database_number(&c->db, 0, S_COUNT_ALL, "si", owner, now_ms);
+    int64_t n = holder ? database_number(&c->db, 0, S_COUNT_HOLDER, "ssi", owner, holder, now_ms)
+                       : database_number(&c->db, 0, S_COUNT_ALL, "si", owner, now_ms);
     return (uint64_t)n;
 }
 

@@ -46,7 +46,7 @@ int catalogue_begin(struct catalogue *c, struct err *e);
 int catalogue_commit(struct catalogue *c, struct err *e);
 void catalogue_rollback(struct catalogue *c);
 
-// Adds a row; an existing one with the same owner, place and path becomes an older version.
+// Adds a row; an existing one with the same owner, holder and path becomes an older version.
 int catalogue_add(struct catalogue *c, const struct artifact *a, struct err *e);
 int catalogue_remove(struct catalogue *c, const struct catalogue_row *row, enum catalogue_end end,
                      int64_t now_ms, struct err *e);
@@ -56,7 +56,7 @@ int catalogue_trim(struct catalogue *c, int64_t now_ms,
 // One row.  False: there is none, or it has expired.
 bool catalogue_by_token(struct catalogue *c, const char *token, int64_t now_ms,
                         struct artifact *ret);
-bool catalogue_by_path(struct catalogue *c, const char *owner, const char *place, const char *path,
+bool catalogue_by_path(struct catalogue *c, const char *owner, const char *holder, const char *path,
                        int64_t now_ms, struct artifact *ret);
 bool catalogue_has_key(struct catalogue *c, const char *key);
 // Why the artifact that had this link is gone.  False: the link is unknown.
@@ -68,12 +68,13 @@ size_t catalogue_after(struct catalogue *c, int64_t id, struct catalogue_row *re
 size_t catalogue_due(struct catalogue *c, int64_t now_ms, struct catalogue_row *ret, size_t cap);
 size_t catalogue_oldest(struct catalogue *c, const char *owner, struct catalogue_row *ret,
                         size_t cap);
-size_t catalogue_of(struct catalogue *c, const char *owner, const char *place,
+size_t catalogue_of(struct catalogue *c, const char *owner, const char *holder,
                     const char *path /* NULL: any */, struct catalogue_row *ret, size_t cap);
 // For store_list().
-size_t catalogue_list(struct catalogue *c, const char *owner, const char *place, int64_t now_ms,
+size_t catalogue_list(struct catalogue *c, const char *owner, const char *holder, int64_t now_ms,
                       struct artifact *ret, size_t cap);
-uint64_t catalogue_count(struct catalogue *c, const char *owner, const char *place, int64_t now_ms);
+uint64_t catalogue_count(struct catalogue *c, const char *owner, const char *holder,
+                         int64_t now_ms);
 
 int64_t catalogue_first_due(struct catalogue *c);                               // -1: none
 struct store_figures catalogue_figures(struct catalogue *c, const char *owner); // NULL: all

@@ -510,10 +510,10 @@ bool store_by_token(struct store *s, const char *token, struct artifact *ret)
     return catalogue_by_token(s->catalogue, token, now_ms(), ret);
 }
 
-bool store_by_path(struct store *s, const char *owner, const char *place, const char *path,
+bool store_by_path(struct store *s, const char *owner, const char *holder, const char *path,
                    struct artifact *ret)
 {
-    return catalogue_by_path(s->catalogue, owner, place, path, now_ms(), ret);
+    return catalogue_by_path(s->catalogue, owner, holder, path, now_ms(), ret);
 }
 
 const char *store_why_gone(struct store *s, const char *token, const char *name)
@@ -542,27 +542,27 @@ int store_read(struct store *s, const struct artifact *a)
                : openat(s->folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
 
-size_t store_list(struct store *s, const char *owner, const char *place, struct artifact **ret,
+size_t store_list(struct store *s, const char *owner, const char *holder, struct artifact **ret,
                   uint64_t *ret_more)
 {
     int64_t now = now_ms();
-    uint64_t total = catalogue_count(s->catalogue, owner, place, now);
+    uint64_t total = catalogue_count(s->catalogue, owner, holder, now);
     size_t cap = total < STORE_LIST_MAX ? (size_t)total : STORE_LIST_MAX, n = 0;
     *ret = cap ? calloc(cap, sizeof **ret) : NULL;
     if (*ret)
-        n = catalogue_list(s->catalogue, owner, place, now, *ret, cap);
+        n = catalogue_list(s->catalogue, owner, holder, now, *ret, cap);
     *ret_more = total - n;
     return n;
 }
 
-unsigned store_delete(struct store *s, const char *owner, const char *place, const char *path)
+unsigned store_delete(struct store *s, const char *owner, const char *holder, const char *path)
 {
     struct catalogue_row *rows = calloc(CATALOGUE_BATCH, sizeof *rows);
     unsigned total = 0;
     size_t count;
     struct err e;
     while (rows &&
-           (count = catalogue_of(s->catalogue, owner, place, path, rows, CATALOGUE_BATCH)) > 0) {
+           (count = catalogue_of(s->catalogue, owner, holder, path, rows, CATALOGUE_BATCH)) > 0) {
         if (drop_rows(s, rows, count, END_DELETED, &e) < 0) {
             log_err(LOG_ERROR, &e);
             break;

@@ -25,7 +25,7 @@
 enum {
     STORE_TOKEN_LENGTH = 32, // base64url, 192 bits
     STORE_OWNER_MAX = 64,
-    STORE_PLACE_MAX = 64, // a session's id or a run's
+    STORE_HOLDER_MAX = 64, // a session's id or a run's
     STORE_PATH_MAX = 1024,
     STORE_FILES_MAX = 10000, // artifacts of one owner
     STORE_LIST_MAX = 1000,
@@ -37,9 +37,9 @@ struct store;
 struct artifact {
     char token[STORE_TOKEN_LENGTH + 1]; // unguessable; a client that has it may read the file
     char owner[STORE_OWNER_MAX + 1];
-    char place[STORE_PLACE_MAX + 1]; // session, or the execution_id of a run without one
-    char execution_id[37];           // the run that left it
-    char path[STORE_PATH_MAX + 1];   // below /mnt/data
+    char holder[STORE_HOLDER_MAX + 1]; // session, or the execution_id of a run without one
+    char execution_id[37];             // the run that left it
+    char path[STORE_PATH_MAX + 1];     // below /mnt/data
     char mime_type[MIME_TYPE_MAX + 1];
     uint64_t size;
     int64_t modified_ms, created_ms, expires_ms; // since 1970
@@ -50,11 +50,11 @@ struct store *store_open(const struct config *c, struct event_base *base, int fo
                          struct err *e);
 void store_close(struct store *s);
 
-// Begins to store a file.  Of `a` the caller gives owner, place, execution_id, path, size (how many
-// bytes it has at most) and modified_ms; the rest is filled in.  The oldest artifacts of the owner
-// make room within the quota; a file larger than the quota is refused.  An artifact of the same
-// owner, place and path is replaced; its link still gives the old bytes until it expires.  NULL and
-// `e` on failure.
+// Begins to store a file.  Of `a` the caller gives owner, holder, execution_id, path, size (how
+// many bytes it has at most) and modified_ms; the rest is filled in.  The oldest artifacts of the
+// owner make room within the quota; a file larger than the quota is refused.  An artifact of the
+// same owner, holder and path is replaced; its link still gives the old bytes until it expires.
+// NULL and `e` on failure.
 struct store_copy;
 struct store_copy *store_begin(struct store *s, const struct artifact *a, struct err *e);
 // Writes bytes at any offset; bytes that are never written are 0.  0, or a negative code.
@@ -70,20 +70,21 @@ int store_add_bytes(struct store *s, struct artifact *a, const void *data, size_
 
 // Finds an artifact; false: there is none, or it has expired.
 bool store_by_token(struct store *s, const char *token, struct artifact *ret);
-bool store_by_path(struct store *s, const char *owner, const char *place, const char *path,
+bool store_by_path(struct store *s, const char *owner, const char *holder, const char *path,
                    struct artifact *ret); // the newest
 // Why an artifact is gone, as words that follow "it"; NULL: the link is unknown.
 const char *store_why_gone(struct store *s, const char *token, const char *name);
 // Opens the file for reading; -1: it is gone.
 int store_read(struct store *s, const struct artifact *a);
 
-// The newest of each path, by path; of one place, or of all (place NULL) by age.  Returns how many,
-// at most STORE_LIST_MAX; `ret` is the caller's to free.  *ret_more: how many there are beyond.
-size_t store_list(struct store *s, const char *owner, const char *place, struct artifact **ret,
+// The newest of each path, by path; of one holder, or of all (holder NULL) by age.  Returns how
+// many, at most STORE_LIST_MAX; `ret` is the caller's to free.  *ret_more: how many there are
+// beyond.
+size_t store_list(struct store *s, const char *owner, const char *holder, struct artifact **ret,
                   uint64_t *ret_more);
 
-// Deletes one artifact, or all of a place (path NULL).  Returns how many.
-unsigned store_delete(struct store *s, const char *owner, const char *place, const char *path);
+// Deletes one artifact, or all of a holder (path NULL).  Returns how many.
+unsigned store_delete(struct store *s, const char *owner, const char *holder, const char *path);
 
 struct store_figures {
     uint64_t files, bytes;

@@ -50,8 +50,8 @@ json_t *show_artifacts(struct rest_call *c, const struct artifact *list, size_t 
     json_t *all = json_array();
     for (size_t i = 0; i < count; i++) {
         const struct artifact *a = &list[i];
-        json_t *o = file_json(c, a->place, a->path, a->size, a->mime_type, a->modified_ms, a);
-        json_t *more = json_pack("{s:s, s:s, s:o, s:o}", "session", a->place, "execution_id",
+        json_t *o = file_json(c, a->holder, a->path, a->size, a->mime_type, a->modified_ms, a);
+        json_t *more = json_pack("{s:s, s:s, s:o, s:o}", "session", a->holder, "execution_id",
                                  a->execution_id, "created_at", time_json(a->created_ms),
                                  "expires_at", time_json(a->expires_ms));
         if (!o || !more || json_object_update_new(o, more) < 0 ||

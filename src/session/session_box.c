@@ -422,7 +422,7 @@ static void on_visited(struct run *r)
 }
 
 // Scratch shows its files, and no waiting run will change that before it can be used.
-static bool is_in_place(const struct session *s)
+static bool files_are_current(const struct session *s)
 {
     const struct session_box *h = s->shared_box;
     return h->next_fork == 1 ||
@@ -439,7 +439,7 @@ struct session_visit *session_visit(struct session *s,
         session_leave_idle(s);
         session_become_idle(s);
     }
-    if (is_in_place(s)) {
+    if (files_are_current(s)) {
         then(s, NULL, argument);
         return NULL;
     }

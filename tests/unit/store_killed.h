@@ -177,21 +177,21 @@ static inline void loop_for(int ms)
     }
 }
 
-static inline struct artifact named(const char *owner, const char *place, const char *path)
+static inline struct artifact named(const char *owner, const char *holder, const char *path)
 {
     struct artifact a = {.modified_ms = 1700000000000};
     snprintf(a.owner, sizeof a.owner, "%s", owner);
-    snprintf(a.place, sizeof a.place, "%s", place);
+    snprintf(a.holder, sizeof a.holder, "%s", holder);
     snprintf(a.path, sizeof a.path, "%s", path);
     snprintf(a.execution_id, sizeof a.execution_id, "run-1");
     return a;
 }
 
-static inline struct artifact add_text(const char *owner, const char *place, const char *path,
+static inline struct artifact add_text(const char *owner, const char *holder, const char *path,
                                        const char *text)
 {
     struct err e = {0};
-    struct artifact a = named(owner, place, path);
+    struct artifact a = named(owner, holder, path);
     if (store_add_bytes(store, &a, text, strlen(text), &e) < 0)
         fail_msg("%s", e.message);
     return a;

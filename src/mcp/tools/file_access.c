@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // file_access: see file_access.h.  Runs in the gate, on its event loop.  session_find() and the
-// store check the owner first, so another owner's place gets the same answer as an unknown one.
+// store check the owner first, so another owner's holder gets the same answer as an unknown one.
 
 #include "mcp/tools/file_access.h"
 
@@ -23,7 +23,7 @@ struct work {
     struct session_visit *visit;
     struct scratch_op *op;
     struct scratch_op *(*start)(struct work *w, struct live_box *b, struct err *e);
-    char place[STORE_PLACE_MAX + 1];
+    char holder[STORE_HOLDER_MAX + 1];
     char path[SCRATCH_PATH_MAX + 1];
     char *data; // WRITE
     size_t length;
@@ -82,13 +82,13 @@ static int no_memory(struct err *e)
 }
 
 // A session that can be asked for files.  NULL and `e`.
-static struct session *find_session(const struct mcp_call *c, const char *place, struct err *e)
+static struct session *find_session(const struct mcp_call *c, const char *holder, struct err *e)
 {
     if (!c->mcp->gate) {
         err_set(e, ERR_INTERNAL, 0, NULL, "there are no sessions here");
         return NULL;
     }
-    struct session *s = session_find(c->mcp->gate, c->owner, place, e);
+    struct session *s = session_find(c->mcp->gate, c->owner, holder, e);
     if (s && !s->box) {
         err_set(e, ERR_BUSY, 0, "try again in a moment", "the session is not ready yet");
         return NULL;
@@ -96,16 +96,16 @@ static struct session *find_session(const struct mcp_call *c, const char *place,
     return s;
 }
 
-static bool read_stored(const struct work *w, const char *place, const char *path);
+static bool read_stored(const struct work *w, const char *holder, const char *path);
 
 static void tell_failure(const struct work *w, const struct err *e)
 {
     struct mcp_call *c = w->call;
     if (w->listed)
-        w->listed(c, w->place, NULL, NULL, 0, 0, e);
+        w->listed(c, w->holder, NULL, NULL, 0, 0, e);
     else if (w->changed)
         w->changed(c, NULL, e);
-    else if (!read_stored(w, w->place, w->path)) // the artifact, if there is one
+    else if (!read_stored(w, w->holder, w->path)) // the artifact, if there is one
         w->opened(c, NULL, e);
 }
 
@@ -132,7 +132,7 @@ static void begin(struct mcp_call *c, struct session *s, const char *path, struc
 {
     struct err e;
     plan->call = c;
-    snprintf(plan->place, sizeof plan->place, "%s", s->id);
+    snprintf(plan->holder, sizeof plan->holder, "%s", s->id);
     snprintf(plan->path, sizeof plan->path, "%s", path);
     struct work *w = malloc(sizeof *w);
     if (!w) {
@@ -200,15 +200,15 @@ static int read_fd(int fd, struct found_file *f, struct err *e)
 }
 
 // The artifact of that path.  False: there is none.
-static bool read_stored(const struct work *w, const char *place, const char *path)
+static bool read_stored(const struct work *w, const char *holder, const char *path)
 {
     struct mcp_call *c = w->call;
     struct store *store = store_of(c);
     struct found_file f = {0};
     struct err e;
     char head[FILE_HEAD_MAX];
-    if (!store || strlen(place) > STORE_PLACE_MAX ||
-        !store_by_path(store, c->owner, place, path, &f.artifact))
+    if (!store || strlen(holder) > STORE_HOLDER_MAX ||
+        !store_by_path(store, c->owner, holder, path, &f.artifact))
         return false;
     _cleanup_close_ int fd = store_read(store, &f.artifact);
     if (fd < 0)
@@ -216,7 +216,7 @@ static bool read_stored(const struct work *w, const char *place, const char *pat
     f.size = f.artifact.size;
     f.modified_ms = f.artifact.modified_ms;
     f.has_link = true;
-    snprintf(f.place, sizeof f.place, "%s", place);
+    snprintf(f.holder, sizeof f.holder, "%s", holder);
     snprintf(f.path, sizeof f.path, "%s", path);
     ssize_t n = pread(fd, head, sizeof head, 0);
     set_head(&f, head, n > 0 ? (size_t)n : 0);
@@ -234,10 +234,10 @@ static int on_found(const struct scratch_file *file, const char *head, size_t le
     struct found_file *f = w->file;
     f->size = file->size;
     f->modified_ms = file->mtime_ns / 1000000;
-    snprintf(f->place, sizeof f->place, "%s", w->place);
+    snprintf(f->holder, sizeof f->holder, "%s", w->holder);
     snprintf(f->path, sizeof f->path, "%s", w->path);
     f->has_link = store_of(c) &&
-                  store_by_path(store_of(c), c->owner, w->place, w->path, &f->artifact) &&
+                  store_by_path(store_of(c), c->owner, w->holder, w->path, &f->artifact) &&
                   is_same(&f->artifact, f->size, f->modified_ms);
     set_head(f, head, length);
     if (make_room(c, w->want, f, e) < 0)
@@ -268,7 +268,7 @@ static void on_read(const struct live_box *b, struct scratch_reply *reply, void 
     share_give(&w->room); // its owner is the call's, which may be gone soon
     if (reply->error.message[0]) {
         // User code removed it; its artifact may still be there.
-        if (!read_stored(w, w->place, w->path))
+        if (!read_stored(w, w->holder, w->path))
             w->opened(c, NULL, &reply->error);
     } else {
         w->file->size = reply->file.size;
@@ -284,7 +284,7 @@ static struct scratch_op *start_read(struct work *w, struct live_box *b, struct 
     return scratch_read(b, w->path, &sink, on_read, w->call, e);
 }
 
-void file_access_read(struct mcp_call *c, const char *place, const char *path,
+void file_access_read(struct mcp_call *c, const char *holder, const char *path,
                       file_access_want want, file_access_opened then)
 {
     struct err e = {0};
@@ -294,9 +294,9 @@ void file_access_read(struct mcp_call *c, const char *place, const char *path,
         then(c, NULL, &e);
         return;
     }
-    struct session *s = find_session(c, place, &e);
+    struct session *s = find_session(c, holder, &e);
     if (!s) {
-        if (!read_stored(&plan, place, clean))
+        if (!read_stored(&plan, holder, clean))
             then(c, NULL, &e);
         return;
     }
@@ -311,13 +311,13 @@ void file_access_read(struct mcp_call *c, const char *place, const char *path,
 
 // ---- list ---------------------------------------------------------------------------------------
 
-static void answer_list(struct mcp_call *c, const char *place, const struct scratch_list *live,
+static void answer_list(struct mcp_call *c, const char *holder, const struct scratch_list *live,
                         file_access_listed then)
 {
     struct artifact *artifacts = NULL;
     uint64_t more = 0;
-    size_t count = store_of(c) ? store_list(store_of(c), c->owner, place, &artifacts, &more) : 0;
-    then(c, place, live, artifacts, count, more, NULL);
+    size_t count = store_of(c) ? store_list(store_of(c), c->owner, holder, &artifacts, &more) : 0;
+    then(c, holder, live, artifacts, count, more, NULL);
     free(artifacts);
 }
 
@@ -327,22 +327,22 @@ static void on_listed(const struct live_box *b, struct scratch_reply *reply, voi
     struct work *w = take_work(c);
     (void)b;
     if (reply->error.message[0])
-        w->listed(c, w->place, NULL, NULL, 0, 0, &reply->error);
+        w->listed(c, w->holder, NULL, NULL, 0, 0, &reply->error);
     else
-        answer_list(c, w->place, &reply->list, w->listed);
+        answer_list(c, w->holder, &reply->list, w->listed);
     work_free(w);
 }
 
-// Of a place that is not live.
-static void list_stored(struct mcp_call *c, const char *place, file_access_listed then,
+// Of a holder that is not live.
+static void list_stored(struct mcp_call *c, const char *holder, file_access_listed then,
                         const struct err *missing)
 {
     struct artifact *artifacts = NULL;
     uint64_t more = 0;
-    size_t count = store_of(c) && strlen(place) <= STORE_PLACE_MAX
-                       ? store_list(store_of(c), c->owner, place, &artifacts, &more)
+    size_t count = store_of(c) && strlen(holder) <= STORE_HOLDER_MAX
+                       ? store_list(store_of(c), c->owner, holder, &artifacts, &more)
                        : 0;
-    then(c, place, NULL, artifacts, count, more, count ? NULL : missing);
+    then(c, holder, NULL, artifacts, count, more, count ? NULL : missing);
     free(artifacts);
 }
 
@@ -351,12 +351,12 @@ static struct scratch_op *start_list(struct work *w, struct live_box *b, struct 
     return scratch_list(b, on_listed, w->call, e);
 }
 
-void file_access_list(struct mcp_call *c, const char *place, file_access_listed then)
+void file_access_list(struct mcp_call *c, const char *holder, file_access_listed then)
 {
     struct err e = {0};
-    struct session *s = find_session(c, place, &e);
+    struct session *s = find_session(c, holder, &e);
     if (!s) {
-        list_stored(c, place, then, &e);
+        list_stored(c, holder, then, &e);
         return;
     }
     begin(c, s, "", &(struct work){.start = start_list, .listed = then});
@@ -401,20 +401,20 @@ void file_access_write(struct mcp_call *c, struct session *s, const char *path, 
 }
 
 // The artifact of a path and, if it was a folder, those below it.  Returns how many went.
-static unsigned forget(struct mcp_call *c, const char *place, const char *path)
+static unsigned forget(struct mcp_call *c, const char *holder, const char *path)
 {
     struct store *store = store_of(c);
-    if (!store || strlen(place) > STORE_PLACE_MAX)
+    if (!store || strlen(holder) > STORE_HOLDER_MAX)
         return 0;
-    unsigned gone = store_delete(store, c->owner, place, path);
+    unsigned gone = store_delete(store, c->owner, holder, path);
     if (gone)
         return gone;
     struct artifact *list = NULL;
     uint64_t more = 0;
-    size_t length = strlen(path), count = store_list(store, c->owner, place, &list, &more);
+    size_t length = strlen(path), count = store_list(store, c->owner, holder, &list, &more);
     for (size_t i = 0; i < count; i++)
         if (strncmp(list[i].path, path, length) == 0 && list[i].path[length] == '/')
-            gone += store_delete(store, c->owner, place, list[i].path);
+            gone += store_delete(store, c->owner, holder, list[i].path);
     free(list);
     return gone;
 }
@@ -424,7 +424,7 @@ static void on_deleted(const struct live_box *b, struct scratch_reply *reply, vo
     struct mcp_call *c = argument;
     struct work *w = take_work(c);
     (void)b;
-    unsigned gone = forget(c, w->place, w->path);
+    unsigned gone = forget(c, w->holder, w->path);
     w->changed(c, NULL, reply->error.message[0] && !gone ? &reply->error : NULL);
     work_free(w);
 }
@@ -434,7 +434,7 @@ static struct scratch_op *start_delete(struct work *w, struct live_box *b, struc
     return scratch_delete(b, w->path, on_deleted, w->call, e);
 }
 
-void file_access_delete(struct mcp_call *c, const char *place, const char *path,
+void file_access_delete(struct mcp_call *c, const char *holder, const char *path,
                         file_access_changed then)
 {
     struct err e = {0};
@@ -443,9 +443,9 @@ void file_access_delete(struct mcp_call *c, const char *place, const char *path,
         then(c, NULL, &e);
         return;
     }
-    struct session *s = find_session(c, place, &e);
+    struct session *s = find_session(c, holder, &e);
     if (!s) {
-        then(c, NULL, forget(c, place, clean) ? NULL : &e);
+        then(c, NULL, forget(c, holder, clean) ? NULL : &e);
         return;
     }
     begin(c, s, clean, &(struct work){.start = start_delete, .changed = then});

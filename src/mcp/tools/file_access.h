@@ -4,8 +4,8 @@
 // of a live box or among the artifacts that outlive it.  Used by the tools for files and by the
 // resources sandbox://.
 //
-// A place is what a caller names: the handle or the name of a session, or the execution_id of a run
-// that had none.
+// A holder is what a caller names: the handle or the name of a session, or the execution_id of a
+// run that had none.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_FILE_ACCESS_H
 #define CONSTRICTOR_MCP_TOOLS_FILE_ACCESS_H
@@ -19,7 +19,7 @@ enum { FILE_SIZE_TEXT_MAX = 32, FILE_HEAD_MAX = 512 };
 
 // A file, and the part of it that was asked for.
 struct found_file {
-    char place[STORE_PLACE_MAX + 1];
+    char holder[STORE_HOLDER_MAX + 1];
     char path[SCRATCH_PATH_MAX + 1];
     uint64_t size;
     int64_t modified_ms; // since 1970
@@ -42,20 +42,20 @@ typedef void (*file_access_changed)(struct mcp_call *c,
                                     const struct scratch_file *file /* NULL: deleted */,
                                     const struct err *error);
 // `list` is NULL when no session is live: there are artifacts only.
-typedef void (*file_access_listed)(struct mcp_call *c, const char *place,
+typedef void (*file_access_listed)(struct mcp_call *c, const char *holder,
                                    const struct scratch_list *list,
                                    const struct artifact *artifacts, size_t count, uint64_t more,
                                    const struct err *error);
 
 // Each sets the call's `work` and `cancel` while it waits, and calls `then` exactly once, perhaps
 // before it returns, unless the call is cancelled.
-void file_access_read(struct mcp_call *c, const char *place, const char *path,
+void file_access_read(struct mcp_call *c, const char *holder, const char *path,
                       file_access_want want, file_access_opened then);
-void file_access_list(struct mcp_call *c, const char *place, file_access_listed then);
+void file_access_list(struct mcp_call *c, const char *holder, file_access_listed then);
 // In a live session only; `data` is taken.
 void file_access_write(struct mcp_call *c, struct session *s, const char *path, char *data,
                        size_t length, file_access_changed then);
-void file_access_delete(struct mcp_call *c, const char *place, const char *path,
+void file_access_delete(struct mcp_call *c, const char *holder, const char *path,
                         file_access_changed then);
 
 // Such as "0.3 kB".

@@ -55,17 +55,17 @@ static int unescape(const char *text, size_t length, char *buf, size_t cap)
     return at ? 0 : -1;
 }
 
-int file_resources_parse_uri(const char *uri, char place[FILE_URI_SESSION_MAX + 1],
+int file_resources_parse_uri(const char *uri, char holder[FILE_URI_SESSION_MAX + 1],
                              char path[SCRATCH_PATH_MAX + 1])
 {
     char raw[SCRATCH_PATH_MAX + 1];
     if (strncmp(uri, scheme, sizeof scheme - 1) != 0)
         return -1;
     const char *begin = uri + sizeof scheme - 1, *slash = strchr(begin, '/');
-    if (!slash || unescape(begin, (size_t)(slash - begin), place, FILE_URI_SESSION_MAX + 1) < 0 ||
+    if (!slash || unescape(begin, (size_t)(slash - begin), holder, FILE_URI_SESSION_MAX + 1) < 0 ||
         unescape(slash + 1, strlen(slash + 1), raw, sizeof raw) < 0)
         return -1;
-    if (utf8_valid_length(place, strlen(place)) < strlen(place))
+    if (utf8_valid_length(holder, strlen(holder)) < strlen(holder))
         return -1;
     return scratch_path(raw, strlen(raw), path, NULL) < 0 ? -1 : 0;
 }
@@ -121,11 +121,11 @@ struct listing {
     json_t *list, *seen; // resources; an object of their URIs
 };
 
-static void add_resource(struct listing *l, const char *place, const char *path,
+static void add_resource(struct listing *l, const char *holder, const char *path,
                          const char *mime_type, uint64_t size, int64_t modified_ms)
 {
     char uri[FILE_URI_MAX];
-    exec_file_uri(place, path, uri, sizeof uri);
+    exec_file_uri(holder, path, uri, sizeof uri);
     if (json_object_get(l->seen, uri))
         return;
     (void)json_object_set_new(l->seen, uri, json_true());
@@ -151,7 +151,7 @@ json_t *file_resources_list(const struct mcp_call *c)
     struct store *store = store_of(c->mcp);
     size_t count = store ? store_list(store, c->owner, NULL, &stored, &more) : 0;
     for (size_t i = 0; i < count; i++)
-        add_resource(&l, stored[i].place, stored[i].path, stored[i].mime_type, stored[i].size,
+        add_resource(&l, stored[i].holder, stored[i].path, stored[i].mime_type, stored[i].size,
                      stored[i].modified_ms);
     free(stored);
     each_session(c->mcp, c->owner, add_live, &l);
@@ -207,28 +207,29 @@ static void want_all(const struct mcp_call *c, const struct found_file *f, uint6
 
 bool file_resources_read(struct mcp_call *c, const char *uri)
 {
-    char place[FILE_URI_SESSION_MAX + 1], path[SCRATCH_PATH_MAX + 1];
-    if (file_resources_parse_uri(uri, place, path) < 0)
+    char holder[FILE_URI_SESSION_MAX + 1], path[SCRATCH_PATH_MAX + 1];
+    if (file_resources_parse_uri(uri, holder, path) < 0)
         return false;
-    file_access_read(c, place, path, want_all, on_opened);
+    file_access_read(c, holder, path, want_all, on_opened);
     return true;
 }
 
 // A file of a live session may be watched before it exists.
 bool file_resources_exist(struct mcp *m, const char *uri, const char *owner)
 {
-    char place[FILE_URI_SESSION_MAX + 1], path[SCRATCH_PATH_MAX + 1], own[FILE_URI_MAX];
+    char holder[FILE_URI_SESSION_MAX + 1], path[SCRATCH_PATH_MAX + 1], own[FILE_URI_MAX];
     struct artifact a;
     struct err e;
-    if (!m->gate || file_resources_parse_uri(uri, place, path) < 0)
+    if (!m->gate || file_resources_parse_uri(uri, holder, path) < 0)
         return false;
     // Updates carry the one URI of a file, so no other spelling can be subscribed to.
-    exec_file_uri(place, path, own, sizeof own);
+    exec_file_uri(holder, path, own, sizeof own);
     if (strcmp(own, uri) != 0)
         return false;
-    const struct session *s = session_is_id(place) ? session_find(m->gate, owner, place, &e) : NULL;
-    return s || (store_of(m) && strlen(place) <= STORE_PLACE_MAX &&
-                 store_by_path(store_of(m), owner, place, path, &a));
+    const struct session *s =
+        session_is_id(holder) ? session_find(m->gate, owner, holder, &e) : NULL;
+    return s || (store_of(m) && strlen(holder) <= STORE_HOLDER_MAX &&
+                 store_by_path(store_of(m), owner, holder, path, &a));
 }
 
 // ---- completion ---------------------------------------------------------------------------------
@@ -277,16 +278,17 @@ json_t *file_resources_complete(struct mcp *m, const char *owner, const char *va
     each_session(m, owner, match_session, &found);
     struct artifact *stored = NULL;
     uint64_t more = 0;
-    const char *place = found.paths ? found.session : NULL;
+    const char *holder = found.paths ? found.session : NULL;
     struct err e;
-    const struct session *live = place && m->gate ? session_find(m->gate, owner, place, &e) : NULL;
+    const struct session *live =
+        holder && m->gate ? session_find(m->gate, owner, holder, &e) : NULL;
     if (live)
-        place = live->id;
-    size_t count = store_of(m) && (!place || strlen(place) <= STORE_PLACE_MAX)
-                       ? store_list(store_of(m), owner, place, &stored, &more)
+        holder = live->id;
+    size_t count = store_of(m) && (!holder || strlen(holder) <= STORE_HOLDER_MAX)
+                       ? store_list(store_of(m), owner, holder, &stored, &more)
                        : 0;
     for (size_t i = 0; i < count; i++)
-        add_match(&found, found.paths ? stored[i].path : stored[i].place);
+        add_match(&found, found.paths ? stored[i].path : stored[i].holder);
     free(stored);
     json_decref(found.seen);
     return found.list;

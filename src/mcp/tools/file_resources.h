@@ -19,7 +19,7 @@ enum {
 };
 
 // Parses what exec_file_uri() writes and what clients make of the template.  0, or -1: another URI.
-int file_resources_parse_uri(const char *uri, char place[FILE_URI_SESSION_MAX + 1],
+int file_resources_parse_uri(const char *uri, char holder[FILE_URI_SESSION_MAX + 1],
                              char path[SCRATCH_PATH_MAX + 1]);
 
 // The owner's artifacts, newest first, and other files that live sessions had after their last run:

@@ -48,12 +48,12 @@ static json_t *url_json(const struct mcp_call *c, const struct artifact *a)
 }
 
 // {"path", "size", "mime_type", "last_modified", "uri", "url"}: new.
-static json_t *file_json(const struct mcp_call *c, const char *place, const char *path,
+static json_t *file_json(const struct mcp_call *c, const char *holder, const char *path,
                          uint64_t size, int64_t modified_ms, const char *mime_type,
                          const struct artifact *a)
 {
     char uri[FILE_URI_MAX], time[TEXT_TIME_MAX];
-    exec_file_uri(place, path, uri, sizeof uri);
+    exec_file_uri(holder, path, uri, sizeof uri);
     text_format_time(modified_ms, time);
     return json_pack("{s:s, s:I, s:s, s:s, s:s, s:o}", "path", path, "size", (json_int_t)size,
                      "mime_type", mime_type, "last_modified", time, "uri", uri, "url",
@@ -62,7 +62,7 @@ static json_t *file_json(const struct mcp_call *c, const char *place, const char
 
 // ---- list_files ---------------------------------------------------------------------------------
 
-static json_t *live_files(const struct mcp_call *c, const char *place,
+static json_t *live_files(const struct mcp_call *c, const char *holder,
                           const struct scratch_list *list, const struct artifact *artifacts,
                           size_t count)
 {
@@ -79,20 +79,20 @@ static json_t *live_files(const struct mcp_call *c, const char *place,
                   a->modified_ms != f->mtime_ns / 1000000))
             a = NULL;
         (void)json_array_append_new(files,
-                                    file_json(c, place, f->path, f->size, f->mtime_ns / 1000000,
+                                    file_json(c, holder, f->path, f->size, f->mtime_ns / 1000000,
                                               a ? a->mime_type : mime_type(f->path, NULL, 0), a));
     }
     return files;
 }
 
-static json_t *stored_files(const struct mcp_call *c, const char *place,
+static json_t *stored_files(const struct mcp_call *c, const char *holder,
                             const struct artifact *artifacts, size_t count)
 {
     json_t *files = json_array();
     for (size_t i = 0; i < count; i++) {
         const struct artifact *a = &artifacts[i];
         (void)json_array_append_new(
-            files, file_json(c, place, a->path, a->size, a->modified_ms, a->mime_type, a));
+            files, file_json(c, holder, a->path, a->size, a->modified_ms, a->mime_type, a));
     }
     return files;
 }
@@ -135,7 +135,7 @@ static void write_list(FILE *f, json_t *o)
                 odd);
 }
 
-static void on_listed(struct mcp_call *c, const char *place, const struct scratch_list *list,
+static void on_listed(struct mcp_call *c, const char *holder, const struct scratch_list *list,
                       const struct artifact *artifacts, size_t count, uint64_t more,
                       const struct err *error)
 {
@@ -145,11 +145,11 @@ static void on_listed(struct mcp_call *c, const char *place, const struct scratc
         return;
     }
     enum session_end end =
-        list ? SESSION_OPEN : session_why_ended(c->mcp->gate, c->owner, place, &when_ms);
+        list ? SESSION_OPEN : session_why_ended(c->mcp->gate, c->owner, holder, &when_ms);
     const char *state = list ? "open" : end == SESSION_OPEN ? "finished" : session_end_codes[end];
-    json_t *o = json_pack("{s:s, s:s, s:o, s:I, s:I}", "session", place, "state", state, "files",
-                          list ? live_files(c, place, list, artifacts, count)
-                               : stored_files(c, place, artifacts, count),
+    json_t *o = json_pack("{s:s, s:s, s:o, s:I, s:I}", "session", holder, "state", state, "files",
+                          list ? live_files(c, holder, list, artifacts, count)
+                               : stored_files(c, holder, artifacts, count),
                           "files_omitted", (json_int_t)(list ? list->left_out : more),
                           "other_entries", (json_int_t)(list ? list->odd : 0));
     _cleanup_free_ char *text = NULL;
@@ -336,7 +336,7 @@ static void on_opened(struct mcp_call *c, const struct found_file *f, const stru
                      .at_end = f->offset + f->length >= f->size,
                      .may_be_text = begins_as_text(f->head, f->head_length)};
     json_t *content = json_array(),
-           *object = file_json(c, f->place, f->path, f->size, f->modified_ms, p.mime_type,
+           *object = file_json(c, f->holder, f->path, f->size, f->modified_ms, p.mime_type,
                                f->has_link ? &f->artifact : NULL);
     if (!object || !content || present(&p, object, content, is_shown(c, f)) != 0) {
         json_decref(content);
@@ -510,22 +510,22 @@ static void on_deleted(struct mcp_call *c, const struct scratch_file *file, cons
     json_t *arguments = tool_arguments(c), *path = json_object_get(arguments, "path");
     struct err e;
     char clean[SCRATCH_PATH_MAX + 1], line[SCRATCH_PATH_MAX + 64], uri[FILE_URI_MAX];
-    const char *place = json_string_value(json_object_get(arguments, "session"));
+    const char *holder = json_string_value(json_object_get(arguments, "session"));
     (void)file;
     if (error) {
         refuse(c, error);
         return;
     }
-    const struct session *s = session_find(c->mcp->gate, c->owner, place, &e);
+    const struct session *s = session_find(c->mcp->gate, c->owner, holder, &e);
     if (scratch_path(json_string_value(path), json_string_length(path), clean, &e) < 0)
         snprintf(clean, sizeof clean, "?"); // cannot happen: it was checked
     snprintf(line, sizeof line, "deleted /mnt/data/%s", clean);
     text_sanitize(line);
-    exec_file_uri(s ? s->id : place, clean, uri, sizeof uri);
+    exec_file_uri(s ? s->id : holder, clean, uri, sizeof uri);
     file_resources_tell_one(c->mcp, c->owner, uri);
     tool_answer(
         c, json_pack("[o]", tool_text(line)),
-        json_pack("{s:s, s:s, s:b}", "session", s ? s->id : place, "path", clean, "deleted", 1),
+        json_pack("{s:s, s:s, s:b}", "session", s ? s->id : holder, "path", clean, "deleted", 1),
         false);
 }
 
