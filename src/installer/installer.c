@@ -4,7 +4,7 @@
 // (python/install/installer.py), the porter stores its bundles, and the result is a lock.  Runs in
 // the gate, on its event loop.
 //
-// SECURITY: everything that the box says is hostile, and affects only this environment: shared
+// SECURITY: everything that the box says is hostile.  The SHA-256 of a wheel is its word, so shared
 // wheels are written only from boxes in which no code of a package can have run.  With source
 // builds, the wheels have the job as their scope, and no other environment gets them.
 

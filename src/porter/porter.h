@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // porter: the process that writes unpacked wheels to the disk (wheels.h).  The keeper starts
-// it with the environments folder, and again when it dies.  It has the gate's uid, the wheels and
-// nothing else, no network, and starts nothing: what it reads was written in a box, and the gate,
-// which strangers talk to, has no way to the wheels but these words.
+// it with the environments folder, and again when it dies.  As root it has a uid of its own, else
+// the caller's; the wheels and nothing else, no network, and starts nothing: what it reads was
+// written in a box, and the gate, which strangers talk to, has no way to the wheels but these
+// words.
 //
 // Messages:
 //   keeper -> porter   NET_LINK (+ a socket to the gate)

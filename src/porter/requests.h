@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// requests: what the gate can ask the porter for; porter.h has the words.
+// requests: what the gate can ask the porter for; wire/porter.h has the words.
 
 #ifndef CONSTRICTOR_PORTER_REQUESTS_H
 #define CONSTRICTOR_PORTER_REQUESTS_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// adopt: session.c writes the ledger (wire/ledger.h).  A gate that replaces a crashed one reads it
-// and takes over the boxes that the keeper kept; their sessions go on.
+// adopt: writes the ledger (wire/ledger.h) for session.c and session_box.c.  A gate that replaces a
+// crashed one reads it and takes over the boxes that the keeper kept; their sessions go on.
 
 #include <errno.h>
 #include <poll.h>
