@@ -257,14 +257,14 @@ static const char *const questions[] = {
     "what are the main trends?",        "which values are outliers, and why?",
     "what is missing or inconsistent?", "which columns are related to each other?",
     "how do the groups differ?",        NULL};
-static const char *const places[] = {"/mnt/data/", NULL};
+static const char *const folders[] = {"/mnt/data/", NULL};
 
 static const struct prompt prompts[] = {
     {"analyze_data",
      "Analyse data",
      "Answer a question about data by running Python: look, clean, compute, check, report.",
      {{"data", "Data", "A file such as /mnt/data/sales.csv, a description, or the data itself",
-       true, false, LONG_MAX, places},
+       true, false, LONG_MAX, folders},
       {"question", "Question", "What to find out; without it: what is remarkable", false, false,
        SHORT_MAX, questions},
       {"depth", "Depth", "quick, standard (the default) or thorough", false, true, SHORT_MAX,
@@ -275,7 +275,7 @@ static const struct prompt prompts[] = {
      "Plot data",
      "Draw one clear chart from data with Python, look at it, and correct it.",
      {{"data", "Data", "A file such as /mnt/data/sales.csv, a description, or the data itself",
-       true, false, LONG_MAX, places},
+       true, false, LONG_MAX, folders},
       {"chart", "Chart", "Kind of chart, such as line or bar; without it: whatever fits", false,
        false, SHORT_MAX, charts},
       {"style", "Style", "How it should look, such as publication or presentation", false, false,
