@@ -5,7 +5,6 @@
 
 #include "rest/keys.h"
 
-#include <event2/keyvalq_struct.h>
 #include <openssl/evp.h>
 #include <search.h>
 #include <stdio.h>
@@ -13,6 +12,8 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/queue.h>
+
+#include <event2/keyvalq_struct.h> // behind sys/queue.h: else a later event_struct.h undefines it
 
 #include "base/cleanup.h"
 #include "base/clock.h"
