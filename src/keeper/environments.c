@@ -155,9 +155,10 @@ static int open_folder(int parent, const char *entry, mode_t mode, struct err *e
 static int open_wheels(struct environments *env, struct err *e)
 {
     struct stat st;
-    // Early versions called the folder "layers".
+    // Early versions called the folder "layers".  Anything else of that name, or beside a folder
+    // that is in use, stays as it is.
     if (renameat(env->folder, "layers", env->folder, "wheels") < 0 && errno != ENOENT &&
-        errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR)
+        errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR && errno != EISDIR)
         return err_set(e, ERR_STATE_FOLDER, errno, fix, "rename the folder 'layers' to 'wheels'");
     if (fstatat(env->folder, "wheels", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
         st.st_uid == geteuid())

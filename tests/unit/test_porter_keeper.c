@@ -400,7 +400,24 @@ static void an_old_folder_gets_its_new_name(void **state)
         assert_int_equal(environments_open(&env, parent, wheels_parent, &slots, &e), 0);
         environments_close(&env);
         assert_int_equal(unlinkat(parent, "environments/layers", AT_REMOVEDIR), 0);
+        // Neither do a file and a link of this name keep the server from its packages.
+        assert_int_equal(mknodat(parent, "environments/layers", S_IFREG | 0600, 0), 0);
+        assert_int_equal(environments_open(&env, parent, wheels_parent, &slots, &e), 0);
+        environments_close(&env);
+        assert_int_equal(unlinkat(parent, "environments/layers", 0), 0);
+        assert_int_equal(symlinkat("/etc", parent, "environments/layers"), 0);
+        assert_int_equal(environments_open(&env, parent, wheels_parent, &slots, &e), 0);
+        environments_close(&env);
+        assert_int_equal(fstatat(parent, "environments/wheels/a", &st, 0), 0);
+        assert_int_equal(unlinkat(parent, "environments/layers", 0), 0);
     }
+    // A link instead of the folder is moved, and then not followed.
+    assert_int_equal(unlinkat(parent, "environments/wheels/a", AT_REMOVEDIR), 0);
+    assert_int_equal(unlinkat(parent, "environments/wheels", AT_REMOVEDIR), 0);
+    assert_int_equal(symlinkat("/etc", parent, "environments/layers"), 0);
+    assert_true(environments_open(&env, parent, wheels_parent, &slots, &e) < 0);
+    assert_int_equal(stat("/etc", &st), 0);
+    assert_int_equal(st.st_uid, 0);
     (void)close(parent);
 }
 
