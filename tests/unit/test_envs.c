@@ -476,7 +476,7 @@ static void what_a_killed_server_left(void **state)
     assert_string_equal(json_string_value(json_object_get(status, "state")), "failed");
     json_decref(status);
     // Of the wheels on the disk only those without a row go.
-    event_active(gate.envs->tidy.event, EV_TIMEOUT, 0);
+    event_active(&gate.envs->tidy.event, EV_TIMEOUT, 0);
     turn();
     json_t *q = porter_hears(NULL);
     assert_string_equal(json_string_value(json_object_get(q, "op")), "list");
