@@ -42,7 +42,7 @@ struct cgroup_root {
     struct cgroup_spare spare[CGROUP_SPARES_MAX];
 };
 
-// One box's share.
+// `watch`: CPU time, summed over processes that come and go.
 struct cgroup_time {
     uint64_t high_us; // the highest sum seen
     uint64_t lost_us; // what ended processes took with them since
@@ -58,6 +58,7 @@ struct cgroup_shared {
     uint64_t ran_ns;          // clocks of its processes at the last look
 };
 
+// One box's group.
 struct cgroup {
     struct cgroup_root *root;
     int dir[CGROUP_DIRS_MAX];

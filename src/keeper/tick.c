@@ -42,9 +42,7 @@ static uint64_t cpu_limit_ms(const struct box *b)
     return b->wait_cpu_ms ? b->wait_cpu_ms : b->terms.cpu_ms;
 }
 
-// SECURITY: a package that was imported ahead could burn a core while its box waits.  Without a
-// cgroup the time of a child that is not waited for is lost, so such a box may have no child at all
-// (`strays`).
+// v1 charges TCP and UDP apart from the memory limit, and its own limit for them is soft.
 static bool has_too_many_sockets(const struct box *b)
 {
     const struct cgroup_driver *driver = b->cg.root->driver;
@@ -62,6 +60,8 @@ static void check_limits(struct stock *s, struct box *b)
         stock_end(s, b, END_MEMORY);
     else if (u.process_hits >= b->process_hits + PROCESS_HITS_KILL)
         stock_end(s, b, END_PROCESSES);
+    // SECURITY: a package that was imported ahead could burn a core while its box waits.  Without a
+    // cgroup the time of a child that is not waited for is lost, so such a box may have no child.
     else if (b->wait_cpu_ms && b->cg.strays)
         stock_end(s, b, END_PROCESSES);
     else if (cpu_us > before_us && cpu_us - before_us > cpu_limit_ms(b) * 1000)

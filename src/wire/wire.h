@@ -111,7 +111,7 @@ enum wire_end {
     END_MAX
 };
 
-// Usage as the kernel counted it; UINT64_MAX: not measured.
+// Usage as the kernel counted it; UINT64_MAX: not measured, but the two *_hits are 0 then.
 struct wire_usage {
     uint64_t cpu_user_us;
     uint64_t cpu_system_us;
