@@ -302,7 +302,7 @@ def test_metadata_that_is_broken_says_where(online):
     assert error["code"] == "bad_requirement" and re.search(r"line [4-7]", error["message"]), error
     assert "line 2" in ask("# /// script\nprint(1)")["message"]
     assert "has no end" in ask("# /// script\n# dependencies = []\n")["message"]
-    assert "versions" in ask(metadata('requires-python = "new"'))["message"]
+    assert "requires-python" in ask(metadata('requires-python = "new"'))["message"]
     assert "list of texts" in ask(metadata("dependencies = 3"))["message"]
 
 
@@ -386,7 +386,7 @@ def test_room_for_packages(offline):
     first, answer = install(offline, "lab-large")
     assert answer.json["state"] == "ready", answer
     full = install(offline, "lab-bulk")[1]
-    assert full.json["error"]["code"] == "quota" or "no room" in full.json["error"]["message"], full
+    assert full.json["error"]["code"] == "quota_exceeded", full
     before = wheels(offline)
     assert offline.ask("DELETE", f"/environments/{first}").status == 200
     time.sleep(2.2)                     # twice --timeout-max: a run that was told of it is over
