@@ -4,7 +4,6 @@
 
 #include "http/mime.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
@@ -106,6 +105,12 @@ static const struct {
     {"zst", "application/zstd"},
 };
 
+// Those of the kind "application" that are text, besides the ones that end in +json or +xml.
+static const char *const texts[] = {
+    "application/json", "application/x-ndjson", "application/postscript", "application/rtf",
+    "application/x-sh", "application/sql",      "application/toml",       "application/x-tex",
+    "application/xml",  "application/yaml"};
+
 // Bytes at an offset; the first row that matches gives the type.
 #define MAGIC(at, bytes, type)                                                                     \
     {                                                                                              \
@@ -122,6 +127,7 @@ static const struct {
     MAGIC(8, "WEBP", "image/webp"), // behind RIFF and a length
     MAGIC(8, "WAVE", "audio/wav"),
     MAGIC(4, "ftypavif", "image/avif"),
+    MAGIC(4, "ftypM4A", "audio/mp4"),
     MAGIC(4, "ftyp", "video/mp4"),
     MAGIC(0, "II*\0", "image/tiff"),
     MAGIC(0, "MM\0*", "image/tiff"),
@@ -139,6 +145,8 @@ static const struct {
     MAGIC(0, "\x89HDF\r\n\x1a\n", "application/x-hdf5"),
     MAGIC(0, "SQLite format 3\0", "application/vnd.sqlite3"),
     MAGIC(0, "ID3", "audio/mpeg"),
+    MAGIC(0, "\xff\xfb", "audio/mpeg"), // a frame of layer III, without tags
+    MAGIC(0, "\xff\xf1", "audio/aac"),
     MAGIC(0, "OggS", "audio/ogg"),
     MAGIC(0, "fLaC", "audio/flac"),
     MAGIC(0, "\x1a\x45\xdf\xa3", "video/webm"),
@@ -196,4 +204,22 @@ const char *mime_type(const char *path, const void *head, size_t length)
     if (seen)
         return seen;
     return length && is_text(head, length) ? "text/plain" : "application/octet-stream";
+}
+
+bool mime_is_binary(const char *type)
+{
+    static const char *const kinds[] = {"image/", "audio/", "video/", "font/"};
+    const char *suffix = strrchr(type, '+');
+    if (suffix && (strcmp(suffix, "+json") == 0 || strcmp(suffix, "+xml") == 0))
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (strncmp(type, kinds[i], strlen(kinds[i])) == 0)
+            return true;
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        if (strcmp(type, texts[i]) == 0)
+            return false;
+    for (size_t i = 0; i < ARRAY_LEN(extensions); i++)
+        if (strcmp(type, extensions[i].type) == 0)
+            return strncmp(type, "application/", 12) == 0;
+    return false;
 }

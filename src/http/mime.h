@@ -9,11 +9,15 @@
 #ifndef CONSTRICTOR_HTTP_MIME_H
 #define CONSTRICTOR_HTTP_MIME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { MIME_TYPE_MAX = 100 };
 
 // Never NULL; "application/octet-stream" when unknown.
 const char *mime_type(const char *path, const void *head, size_t length);
+
+// Are these bytes, which travel as base64 in JSON, and not text?  False for a type that is unknown.
+bool mime_is_binary(const char *type);
 
 #endif

@@ -104,6 +104,57 @@ def test_order_and_numbers(c):
     assert len(blocks(answer, "image")) == 1
 
 
+MEDIA = r"""
+import io, struct, wave
+class Shown:
+    def __init__(self, **bundle): self.bundle = {k.replace("_", "/", 1): v for k, v in bundle.items()}
+    def _repr_mimebundle_(self, include=None, exclude=None): return self.bundle
+    def __repr__(self): return "a medium"
+out = io.BytesIO()
+with wave.open(out, "wb") as f:
+    f.setnchannels(1); f.setsampwidth(2); f.setframerate(8000); f.writeframes(bytes(1600))
+WAV, PDF = out.getvalue(), b"%PDF-1.4\n%\xe2\xe3\n1 0 obj<<>>endobj\n%%EOF\n"
+MP4 = b"\0\0\0\x18ftypisom" + bytes(range(256))
+"""
+
+
+def test_sound_becomes_an_audio_block(c):
+    answer = c.python(MEDIA + "Shown(audio_wav=WAV)")
+    assert "[display 1: audio/wav, 1.6 kB: run://" in text(answer)
+    if c.version < "2025-03-26":
+        assert not blocks(answer, "audio")
+        return
+    (sound,) = blocks(answer, "audio")
+    assert (sound["mimeType"], base64.b64decode(sound["data"])[:4]) == ("audio/wav", b"RIFF")
+
+
+def test_pdf_becomes_an_embedded_resource(c):
+    answer = c.python(MEDIA + "Shown(application_pdf=PDF)")
+    (block,) = blocks(answer, "resource")
+    assert block["resource"]["mimeType"] == "application/pdf"
+    assert base64.b64decode(block["resource"]["blob"]).startswith(b"%PDF-1.4\n")
+    uri = block["resource"]["uri"]
+    assert f"[display 1: application/pdf, 37 bytes: {uri}]" in text(answer)
+    assert c.result("resources/read", {"uri": uri})["contents"] == [block["resource"]]
+
+
+@pytest.mark.parametrize(("name", "kind"), [("video_mp4=MP4", "video/mp4"), ("image_gif=b'GIF89a' + bytes(9)", "image/gif")])
+def test_other_media_are_linked_and_read_as_blobs(c, name, kind):
+    answer = c.python(MEDIA + f"Shown({name})")
+    (line,) = [line for line in text(answer).splitlines() if line.startswith(f"[display 1: {kind}, ")]
+    uri = line[:-1].rpartition(": ")[2]
+    (contents,) = c.result("resources/read", {"uri": uri})["contents"]
+    assert contents["mimeType"] == kind and "text" not in contents
+    assert base64.b64decode(contents["blob"], validate=True)
+
+
+@pytest.mark.parametrize("name", ["audio_wav='no base64: é'", "application_pdf='cGxhaW4='", "audio_wav='cGxhaW4='"])
+def test_false_media_reach_no_decoder(c, name):
+    answer = c.python(MEDIA + f"Shown({name})")
+    assert not blocks(answer, "audio") and not blocks(answer, "resource")
+    assert "a medium" in text(answer)
+
+
 def test_table_is_text_and_its_page_a_resource(c):
     if c.version < "2025-06-18":
         return

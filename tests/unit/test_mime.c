@@ -49,6 +49,8 @@ static void types_come_from_names_and_bytes(void **state)
         CASE("x.ipynb", "{}", "application/x-ipynb+json"),
         CASE("x.mp3", "ID3", "audio/mpeg"),
         CASE("x.mp4", "....ftypisom", "video/mp4"),
+        CASE("x", "....ftypM4A ", "audio/mp4"),
+        CASE("x", "\xff\xfb\x90\x64", "audio/mpeg"),
         CASE("x.sqlite", "SQLite format 3\0", "application/vnd.sqlite3"),
         CASE("x", "SQLite format 3\0", "application/vnd.sqlite3"),
         CASE("x.npy", "\x93NUMPY", "application/x-npy"),
@@ -71,9 +73,35 @@ static void types_come_from_names_and_bytes(void **state)
     }
 }
 
+static void binary_types_are_known(void **state)
+{
+    (void)state;
+    static const char *const binary[] = {
+        "image/png",  "image/gif",       "audio/wav",       "video/mp4",
+        "font/woff2", "application/pdf", "application/zip", "application/octet-stream"};
+    static const char *const text[] = {"text/html",
+                                       "image/svg+xml",
+                                       "application/json",
+                                       "application/geo+json",
+                                       "application/vnd.plotly.v1+json",
+                                       "application/javascript",
+                                       "application/x-tex",
+                                       "application/sql",
+                                       "application/x-unheard-of",
+                                       "application/xml",
+                                       "application/pdf2",
+                                       "audio",
+                                       ""};
+    for (size_t i = 0; i < ARRAY_LEN(binary); i++)
+        assert_true(mime_is_binary(binary[i]));
+    for (size_t i = 0; i < ARRAY_LEN(text); i++)
+        assert_false(mime_is_binary(text[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(binary_types_are_known),
         cmocka_unit_test(types_come_from_names_and_bytes),
     };
     return cmocka_run_group_tests_name("mime", tests, NULL, NULL);

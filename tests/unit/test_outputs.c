@@ -76,7 +76,7 @@ static void test_outputs_are_found(void **state)
                      0);
     text = mcp_outputs_find(&m, "", id_of(1), OUTPUT_PART_MAX - 1, &mime_type, &length);
     assert_memory_equal(text, "AAAA", 5);
-    assert_true(mcp_outputs_is_blob(mime_type) && !mcp_outputs_is_blob("text/plain"));
+    assert_string_equal(mime_type, "image/png");
     assert_null(mcp_outputs_find(&m, "", id_of(1), OUTPUT_STDERR, &mime_type, &length));
     assert_null(mcp_outputs_find(&m, "", id_of(2), OUTPUT_STDOUT, &mime_type, &length));
     assert_null(mcp_outputs_find(&m, "", "", OUTPUT_STDOUT, &mime_type, &length));

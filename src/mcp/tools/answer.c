@@ -511,8 +511,8 @@ static json_t *make_content(const struct answer_options *options, const struct s
         length--;
     json_t *content = json_array();
     int failed = json_array_append_new(content, tool_text_n(text, length));
-    if (shown->pictures)
-        failed |= json_array_extend(content, shown->pictures);
+    if (shown->media)
+        failed |= json_array_extend(content, shown->media);
     for (size_t i = 0; i < n; i++)
         if (options->links && list[i].kept) {
             char name[32];

@@ -5,6 +5,7 @@
 //
 //   a picture      one line and an image block; its original, if any, is stored instead of it
 //   a figure       the same, a summary in a few lines, and its data, linked when large
+//   sound, PDF     one line and an audio block or an embedded resource; linked if it is too large
 //   anything else  its best text, clipped; the richest form is stored and linked if it says more
 //
 // The lines take at most a third of the budget.  Items that do not fit are counted.
@@ -17,7 +18,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "http/mime.h"
 #include "mcp/tools/tools.h"
+#include "json/encode.h"
 
 enum {
     ITEM_TEXT_MAX = 2000,         // characters of one text
@@ -25,7 +28,7 @@ enum {
     CHART_INLINE = 4 << 10,       // bytes of a figure's data that are put into the object
     CHARTS_INLINE = 24 << 10,     // the same of all
     LINE_SIZE = 384,              // of a line that describes an item
-    BLOCKS_BYTES_MAX = 700 << 10, // base64 of all image blocks: an answer stays below 1 MB
+    BLOCKS_BYTES_MAX = 700 << 10, // base64 of all such blocks: an answer stays below 1 MB
 };
 
 struct work {
@@ -34,7 +37,7 @@ struct work {
     struct answer_display *out;
     FILE *f;
     size_t room;   // characters left for lines
-    size_t blocks; // bytes left for image blocks
+    size_t blocks; // bytes left for the base64 of blocks
     size_t charts; // bytes left for data of figures
     unsigned left_out;
 };
@@ -149,7 +152,7 @@ static json_t *add_picture(struct work *w, size_t index, json_t *item, const str
     json_t *o = picture_json(p);
     if (fits) {
         w->blocks -= strlen(p->base64);
-        failed |= json_array_append_new(w->out->pictures, tool_image(p->base64, p->mime_type));
+        failed |= json_array_append_new(w->out->media, tool_image(p->base64, p->mime_type));
     }
     display_describe(p, what, sizeof what);
     if (larger && kept)
@@ -223,13 +226,64 @@ static const char *richest(json_t *item, json_t **ret)
     return type;
 }
 
+// Sound or a PDF among the forms of an item, and its bytes' number.  SECURITY: clients decode it
+// with rights of their own, so only if the bytes begin as such a file does.
+static const char *medium(json_t *item, json_t **ret, size_t *ret_size)
+{
+    static const char pdf[] = "application/pdf", audio[] = "audio/";
+    const char *type;
+    json_t *value;
+    json_object_foreach (item, type, value) {
+        const bool is_pdf = strcmp(type, pdf) == 0, is_audio = strncmp(type, audio, 6) == 0;
+        if (!is_pdf && !is_audio)
+            continue;
+        _cleanup_free_ unsigned char *data =
+            decode_base64(json_string_value(value), json_string_length(value), ret_size);
+        const char *seen = data ? mime_type("", data, *ret_size) : "";
+        if (strncmp(seen, is_pdf ? pdf : audio, is_pdf ? sizeof pdf : 6) != 0)
+            continue;
+        *ret = value;
+        return type;
+    }
+    return NULL;
+}
+
+// The size of a form as a file: of base64, what it stands for.
+static size_t size_of(const char *type, json_t *value)
+{
+    size_t size = json_string_length(value);
+    _cleanup_free_ unsigned char *data =
+        mime_is_binary(type) ? decode_base64(json_string_value(value), size, &size) : NULL;
+    return data ? size : json_string_length(value);
+}
+
+// 1: added, 0: there is no room for it, -1: memory is out.
+static int add_medium(struct work *w, const char *type, json_t *value, const char *uri)
+{
+    const char *base64 = json_string_value(value);
+    if (strlen(base64) > w->blocks)
+        return 0;
+    w->blocks -= strlen(base64);
+    json_t *block =
+        strncmp(type, "audio/", 6) == 0
+            ? json_pack("{s:s, s:s, s:s}", "type", "audio", "data", base64, "mimeType", type)
+            : json_pack("{s:s, s:{s:s, s:s, s:s}}", "type", "resource", "resource", "uri", uri,
+                        "mimeType", type, "blob", base64);
+    return json_array_append_new(w->out->media, block) < 0 ? -1 : 1;
+}
+
 static json_t *add_document(struct work *w, size_t index, json_t *item, bool said)
 {
     const struct answer_options *options = w->options;
     json_t *rich = NULL, *text = NULL, *shown = NULL;
-    const char *type = richest(item, &rich), *text_type = best_text(item, &text);
-    size_t size = json_string_length(rich),
-           room = w->room < ITEM_TEXT_MAX ? w->room : ITEM_TEXT_MAX;
+    size_t size;
+    const char *type = medium(item, &rich, &size), *text_type = best_text(item, &text);
+    const bool is_medium = type != NULL;
+    if (!is_medium) {
+        type = richest(item, &rich);
+        size = size_of(type, rich);
+    }
+    size_t room = w->room < ITEM_TEXT_MAX ? w->room : ITEM_TEXT_MAX;
     char uri[OUTPUT_URI_MAX], line[LINE_SIZE], what[128];
     if (text_type &&
         !(shown = answer_clip(json_string_value(text), json_string_length(text), room)))
@@ -237,7 +291,8 @@ static json_t *add_document(struct work *w, size_t index, json_t *item, bool sai
     bool whole = shown && text == rich && json_string_length(shown) == size;
     bool kept = !whole && options->keep &&
                 options->keep(options->argument, (enum output_part)(OUTPUT_DISPLAY + index), type,
-                              json_string_value(rich), size, uri);
+                              json_string_value(rich), json_string_length(rich), uri);
+    int block = is_medium && kept ? add_medium(w, type, rich, uri) : 0;
     display_describe_size(type, size, what, sizeof what);
     snprintf(line, sizeof line, "[display %zu: %s%s%s]", index + 1, what, kept ? ": " : "",
              kept ? uri : "");
@@ -245,10 +300,11 @@ static json_t *add_document(struct work *w, size_t index, json_t *item, bool sai
         write_text(w, shown);
     json_t *o =
         json_pack("{s:s, s:I, s:o*}", "mime_type", type, "size", (json_int_t)size, "text", shown);
-    int failed = !o;
+    int failed = !o || block < 0;
     if (kept) {
         failed |= json_object_set_new(o, "uri", json_string(uri));
-        failed |= add_link(w, "display", index + 1, uri, type, size);
+        if (block == 0)
+            failed |= add_link(w, "display", index + 1, uri, type, size);
     }
     failed |= add_chart(w, index, item, o, /* spoken= */ shown != NULL);
     if (failed) {
@@ -302,7 +358,7 @@ int answer_display(const struct answer_options *options, json_t *object, struct 
     *ret = (struct answer_display){0};
     if (json_array_size(display) == 0 && !json_object_get(object, "display_omitted"))
         return 0;
-    ret->pictures = json_array();
+    ret->media = json_array();
     ret->links = json_array();
     struct work w = {.options = options,
                      .object = object,
@@ -311,7 +367,7 @@ int answer_display(const struct answer_options *options, json_t *object, struct 
                      .room = options->budget / 3,
                      .blocks = BLOCKS_BYTES_MAX,
                      .charts = CHARTS_INLINE};
-    if (!w.f || !ret->pictures || !ret->links)
+    if (!w.f || !ret->media || !ret->links)
         return w.f ? (void)fclose(w.f), -1 : -1;
     json_incref(display);
     int failed = add_items(&w, display);
@@ -323,7 +379,7 @@ int answer_display(const struct answer_options *options, json_t *object, struct 
 void answer_display_clear(struct answer_display *d)
 {
     free(d->text);
-    json_decref(d->pictures);
+    json_decref(d->media);
     json_decref(d->links);
     *d = (struct answer_display){0};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// answer_display: what a run displayed, for a model: pictures as image blocks, short text as text,
-// the rest as links.  Called by answer.c.
+// answer_display: what a run displayed, for a model: pictures as image blocks, sound as audio
+// blocks, PDF as embedded resources, short text as text, the rest as links.  Called by answer.c.
 
 #ifndef CONSTRICTOR_MCP_TOOLS_ANSWER_DISPLAY_H
 #define CONSTRICTOR_MCP_TOOLS_ANSWER_DISPLAY_H
@@ -9,8 +9,8 @@
 #include "mcp/tools/answer.h"
 
 struct answer_display {
-    char *text;               // lines for the text block
-    json_t *pictures, *links; // content blocks; all three NULL when nothing was shown
+    char *text;            // lines for the text block
+    json_t *media, *links; // content blocks; all three NULL when nothing was shown
 };
 
 // The value of the last expression as a short text, where that is better to read than its repr: a

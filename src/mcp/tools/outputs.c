@@ -296,11 +296,6 @@ const char *mcp_outputs_find(struct mcp *m, const char *owner, const char *execu
     return run->parts[part].text;
 }
 
-bool mcp_outputs_is_blob(const char *mime_type)
-{
-    return strcmp(mime_type, "image/png") == 0 || strcmp(mime_type, "image/jpeg") == 0;
-}
-
 json_t *mcp_outputs_ids(struct mcp *m, const char *owner, const char *prefix, size_t max)
 {
     struct output_owner key, **found;

@@ -25,15 +25,14 @@ extern const char *const output_part_names[OUTPUT_PART_MAX];
 int mcp_outputs_open(struct mcp *m, struct err *e);
 void mcp_outputs_close(struct mcp *m);
 
-// Stores a part of run `execution_id` (a uuid).  Text and type are copied; the text of a picture is
-// base64.  0, or -1: too large or no memory; then no link may be given.
+// Stores a part of run `execution_id` (a uuid).  Text and type are copied; the text of what
+// mime_is_binary() names is base64.  0, or -1: too large or no memory; then no link may be given.
 int mcp_outputs_add(struct mcp *m, const char *owner, const char *execution_id,
                     enum output_part part, const char *mime_type, const char *text, size_t length);
 
 // Borrowed until the next call of this module; NULL: unknown, expired, or of another owner.
 const char *mcp_outputs_find(struct mcp *m, const char *owner, const char *execution_id,
                              enum output_part part, const char **ret_mime_type, size_t *ret_length);
-bool mcp_outputs_is_blob(const char *mime_type); // is the text base64?
 
 // Ids of the owner's runs that begin with `prefix`, newest first, at most `max`: array of strings,
 // new.

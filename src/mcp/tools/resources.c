@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "http/mime.h"
 #include "mcp/protocol/identity.h"
 #include "mcp/tools/answer.h"
 #include "mcp/tools/file_resources.h"
@@ -282,10 +283,19 @@ bool mcp_is_text(const char *data, size_t length)
            utf8_valid_length(data, length) == length;
 }
 
+// SECURITY: code in the box chose the type and the text, which may be no base64 at all.
+static bool is_base64(const char *mime_type, const char *text, size_t length)
+{
+    size_t size;
+    _cleanup_free_ unsigned char *data =
+        mime_is_binary(mime_type) ? decode_base64(text, length, &size) : NULL;
+    return data != NULL;
+}
+
 static json_t *run_contents(const char *uri, const char *mime_type, const char *text, size_t length)
 {
     size_t clean = 0;
-    if (mcp_outputs_is_blob(mime_type)) // base64 already
+    if (is_base64(mime_type, text, length))
         return contents_json(uri, mime_type, "blob", json_stringn(text, length));
     if (is_mostly_control(text, length)) {
         _cleanup_free_ char *coded = encode_base64(text, length);
