@@ -81,8 +81,10 @@ static const struct {
     enum { ALWAYS, WITH_NETWORK, WITHOUT_NETWORK } when;
 } files[] = {
     {"etc/passwd",
-     "user:x:1000:1000:user:/mnt/data:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n", ALWAYS},
-    {"etc/group", "user:x:1000:\nnogroup:x:65534:\n", ALWAYS},
+     "root:x:0:0:root:/:/bin/false\nuser:x:1000:1000:user:/mnt/data:/bin/sh\n"
+     "nobody:x:65534:65534:nobody:/:/bin/false\n",
+     ALWAYS},
+    {"etc/group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n", ALWAYS},
     {"etc/hostname", "box\n", ALWAYS},
     {"etc/hosts", "127.0.0.1 localhost\n", WITHOUT_NETWORK},
     {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n", WITHOUT_NETWORK},
@@ -247,6 +249,21 @@ static int make_file(const char *path, const char *text)
     return fd_write_all(fd, text, strlen(text));
 }
 
+// The names under which code starts Python: the box's own, whatever the host has under them.
+static void make_commands(const struct jail_plan *plan)
+{
+    static const char *const pythons[] = {"opt/bin/python", "opt/bin/python3"};
+    static const char *const pips[] = {"opt/bin/pip", "opt/bin/pip3"};
+    for (size_t i = 0; i < ARRAY_LEN(pythons); i++)
+        if (!plan->is_virtual && symlink(plan->executable, pythons[i]) < 0)
+            die(JAIL_ROOT, pythons[i]);
+    // What it does there is in python/runner/pip_here.py.
+    for (size_t i = 0; i < ARRAY_LEN(pips); i++)
+        if (make_file(pips[i], "#!/bin/sh\nexec python3 -m pip \"$@\"\n") < 0 ||
+            chmod(pips[i], 0755) < 0)
+            die(JAIL_ROOT, pips[i]);
+}
+
 static void attach_at(const struct part *p, const char *at)
 {
     struct stat st;
@@ -301,8 +318,8 @@ static void show_covered(void)
 
 static void build(const struct jail_plan *plan)
 {
-    static const char *const folders[] = {"etc", "etc/fonts", "dev",     "proc",
-                                          "mnt", "mnt/tmp",   "mnt/shm", "opt"};
+    static const char *const folders[] = {"etc",     "etc/fonts", "dev", "proc",   "mnt",
+                                          "mnt/tmp", "mnt/shm",   "opt", "opt/bin"};
     for (size_t i = 0; i < ARRAY_LEN(folders); i++)
         if (mkdir(folders[i], 0755) < 0)
             die(JAIL_ROOT, folders[i]);
@@ -322,6 +339,7 @@ static void build(const struct jail_plan *plan)
         if (symlink(target, merged[i] + 1) < 0)
             die(JAIL_ROOT, merged[i]);
     }
+    make_commands(plan);
     for (size_t i = 0; i < part_count; i++)
         attach(&parts[i]);
     // For what preloads write while they are imported; it goes before the first box.  SECURITY:

@@ -19,7 +19,8 @@
 
 enum { JAIL_PATHS_MAX = 32 };
 #define JAIL_WHEEL_FILES "/opt/wheel-files"
-#define JAIL_TMP "/mnt/tmp" // the zygote's own, until it makes boxes
+#define JAIL_TMP "/mnt/tmp"      // the zygote's own, until it makes boxes
+#define JAIL_COMMANDS "/opt/bin" // python and pip by name
 // Folders of an interpreter below /tmp or /mnt, which a box covers with its scratch: N is the
 // folder, N.at a link to where it belongs.  There mounts.c makes a link to N.
 #define JAIL_COVERED "/opt/covered"
@@ -48,6 +49,7 @@ struct jail_plan {
     const char *paths[JAIL_PATHS_MAX];
     const char *python_side; // folder with _constrictor, zygote.py, runner.py: /opt/constrictor
     const char *executable;  // interpreter, as seen inside the tree
+    bool is_virtual;         // it is a virtual environment's, which has its python in PATH itself
     char *const *argv;
     char *const *envp;
     struct idmap ids;

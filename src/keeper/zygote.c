@@ -114,8 +114,8 @@ static int make_filter(enum filter_kind kind, struct err *e)
 
 // The whole environment of zygote and boxes.  SECURITY: nothing of the server's own environment
 // (keys, tokens, paths) goes in.
-static char *const environment[] = {
-    (char *)"PATH=/usr/local/bin:/usr/bin:/bin",
+static char *environment[] = {
+    NULL, // PATH, see search_path()
     (char *)"HOME=/mnt/data",
     (char *)"USER=user",
     (char *)"LOGNAME=user",
@@ -136,6 +136,36 @@ static char *const environment[] = {
     (char *)"XDG_CACHE_HOME=/tmp/.cache",
     NULL,
 };
+
+// The commands of the jail (python, pip), then those of the interpreter's own folder, where a
+// virtual environment has its python and both have the programs of their packages.
+static int search_path(const struct interp *interp, struct err *e)
+{
+    static char path[PATH_MAX + 64];
+    const char *end = strrchr(interp->executable, '/');
+    int length = end ? (int)(end - interp->executable) : 0;
+    if (memchr(interp->executable, ':', (size_t)length))
+        length = 0; // no name for PATH
+    int n = snprintf(path, sizeof path, "PATH=%s%s%.*s:/usr/local/bin:/usr/bin:/bin", JAIL_COMMANDS,
+                     length ? ":" : "", length, interp->executable);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return err_set(e, ERR_INTERPRETER, ENAMETOOLONG, NULL, "the interpreter's path");
+    environment[0] = path;
+    return 0;
+}
+
+// Its python must be started by its own path: there it finds what it has.
+static bool is_virtual(const struct interp *interp)
+{
+    char file[PATH_MAX + 32];
+    const char *end = strrchr(interp->executable, '/');
+    int length = end ? (int)(end - interp->executable) : 0;
+    snprintf(file, sizeof file, "%.*s/pyvenv.cfg", length, interp->executable);
+    if (access(file, F_OK) == 0)
+        return true;
+    snprintf(file, sizeof file, "%.*s/../pyvenv.cfg", length, interp->executable);
+    return access(file, F_OK) == 0;
+}
 
 // Keeps the end of its stderr.
 bool zygote_hear(struct zygote *z)
@@ -186,6 +216,8 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
 
     *ret = (struct zygote){.pid = -1, .pidfd = -1, .sock = -1, .log = -1};
     int r = find_python_side(side, sizeof side, e);
+    if (r == 0)
+        r = search_path(interp, e);
     if (r < 0)
         return r;
     bool counted = caps->cgroups.driver != &watch_driver;
@@ -207,7 +239,9 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
     (void)fd_set_nonblock(ret->sock, true);
 
     argv[argc++] = (char *)interp->executable;
-    argv[argc++] = (char *)"-I";
+    // Not -I: multiprocessing and joblib give the flags on to interpreters that they start, which
+    // then would not look at PYTHONPATH.  The environment below has nothing that -I would ignore.
+    argv[argc++] = (char *)"-s";
     argv[argc++] = (char *)"-B";
     argv[argc++] = (char *)"-X";
     argv[argc++] = (char *)"utf8";
@@ -221,6 +255,7 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
     struct jail_plan plan = {.path_count = interp->path_count,
                              .python_side = side,
                              .executable = interp->executable,
+                             .is_virtual = is_virtual(interp),
                              .argv = argv,
                              .envp = environment,
                              .ids = {.uid_first = caps->slots.uid_first,

@@ -52,12 +52,12 @@ BUNDLE, BY_ITSELF = "_repr_mimebundle_", "_ipython_display_"
 # Our other modules, and the libraries for which they are needed: ADOPT has a function for each library.
 OTHERS = ("charts", "figures", "plotly_charts", "tables", "network", "policy", "scope", "advice",
           "statements", "visitor", "walk", "check", "lint", "guard", "restricted", "policed",
-          "readonly", "transform", "wheels", "fresh")
+          "readonly", "transform", "wheels", "fresh", "pip_here")
 LIBRARIES = {
     "matplotlib.pyplot": "figures", "plotly.io._renderers": "figures", "pandas": "figures",
     "IPython.core.display_functions": "figures", "PIL.ImageShow": "figures", "socket": "network",
     "asyncio.selector_events": "network", "anyio._core._sockets": "network",
-    "trio._highlevel_open_tcp_stream": "network", "ssl": "network",
+    "trio._highlevel_open_tcp_stream": "network", "ssl": "network", "pip": "pip_here",
 }
 FOLDER = __file__.rpartition("/")[0]
 SUBTYPE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.+-")

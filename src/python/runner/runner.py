@@ -23,7 +23,7 @@ from atexit import _clear as clear_exitfuncs, _ncallbacks as count_exitfuncs
 from atexit import _run_exitfuncs as run_exitfuncs, unregister
 from gc import collect, enable as gc_enable, freeze, get_objects
 from itertools import islice, starmap
-from os import close, dup, dup2, _exit, getpid, pipe, urandom
+from os import close, dup, dup2, environ, _exit, getpid, pipe, urandom
 from sys import getprofile, getrecursionlimit, gettrace, modules
 from sys import setprofile, setrecursionlimit, settrace
 
@@ -574,6 +574,7 @@ def arrange():
     getpid()                            # binds the symbol here rather than in every box
     signal(SIGINT, default_int_handler) # as in python3, whatever a preload did
     builtins.input = refuse_input
+    environ["PYTHONPATH"] = HERE + "children"       # not before: the zygote does not obey it
     sys.path.insert(0, Box.scratch)     # the folder of the script, as in python3
     sys.argv = [PLAIN]
     Box.pid = USER_PID

@@ -3,8 +3,7 @@
 
 import sys
 
-sys.path.insert(0, __file__.rpartition("/")[0])
-import zygote
+import zygote                               # sys.path begins with the folder of this file
 
 del sys.path[0], sys.modules["zygote"]      # leave these names to user code
 zygote.main()

@@ -17,7 +17,6 @@ from base import __builtins__           # first: functions look builtins up ther
 from base import Box, need
 
 ROOT = "/opt/wheels/"
-CHILDREN = "/opt/constrictor/children"
 LOADERS = _get_supported_file_loaders()
 NAMES_MAX = 64              # names in a run's code that are checked
 REPORT_MAX = 16             # modules that are reported
@@ -93,12 +92,10 @@ def look_in(path):
 def tell_children(path):
     """Gives interpreters that the code starts the same packages: see children/sitecustomize.py."""
     environ = need("os", "environ")
-    folders = [folder for folder in environ.get("PYTHONPATH", "").split(":") if folder not in ("", CHILDREN)]
-    for name, value in ("PYTHONPATH", [CHILDREN] * bool(path) + folders), ("CONSTRICTOR_WHEELS", path):
-        if value:
-            environ[name] = ":".join(value)
-        else:
-            environ.pop(name, None)
+    if path:
+        environ["CONSTRICTOR_WHEELS"] = ":".join(path)
+    else:
+        environ.pop("CONSTRICTOR_WHEELS", None)
 
 
 # ---- What a run imported ------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """zygote: the warm interpreter that boxes are forked from.
 
-The keeper starts it inside the jail, as `python -I -B -X utf8 /opt/constrictor/start.py [--cold]
+The keeper starts it inside the jail, as `python -s -B -X utf8 /opt/constrictor/start.py [--cold]
 [MODULE...]`, with the environment variables for boxes. It never runs user code: the operator chooses
 the modules. With --cold it serves one run and imports only what every run needs.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sitecustomize: gives interpreters that code in a box starts the packages of the environment.
+"""sitecustomize: gives interpreters that code in a box starts the packages of the environment, and the pip of a box.
 
-python/runner/wheels.py puts this folder into PYTHONPATH, so `site` imports this file when the standard library and
+runner.arrange() puts this folder into PYTHONPATH, so `site` imports this file when the standard library and
 the interpreter's own packages are in sys.path. Wheels in PYTHONPATH itself would come before the standard library: a
 package with a json.py would replace `json` in the child, but not in its parent.
 """
@@ -29,4 +29,21 @@ def add_wheels():
     sys.path[at:at] = wheels
 
 
+class PipFinder:
+    """Loads pip_here.py when something of pip is looked for, and steps back."""
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "pip":
+            return None
+        import sys
+        from _frozen_importlib_external import SourceFileLoader
+        sys.meta_path.remove(PipFinder)
+        file = __file__.rpartition("/children/")[0] + "/pip_here.py"
+        pip_here = type(sys)("pip_here")
+        exec(SourceFileLoader("pip_here", file).get_code("pip_here"), pip_here.__dict__)
+        pip_here.hook()
+        return sys.meta_path[0].find_spec(name, path, target)
+
+
 add_wheels()
+__import__("sys").meta_path.insert(0, PipFinder)
