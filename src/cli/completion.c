@@ -128,8 +128,8 @@ void completion_print_bash(FILE *out, const struct config *c)
 
 static void zsh_option(FILE *out, const struct config_option *o)
 {
-    fprintf(out, "            '%s--%s%s[", o->type == CONFIG_LIST ? "*" : "", o->key,
-            o->value ? "=" : "");
+    bool repeats = o->type == CONFIG_LIST || o->type == CONFIG_TEXTS;
+    fprintf(out, "            '%s--%s%s[", repeats ? "*" : "", o->key, o->value ? "=" : "");
     put_quoted(out, o->help, "[]:\\", "'\\''");
     fputc(']', out);
     if (o->value)

@@ -69,6 +69,8 @@ void help_format_value(const struct config_option *o, char *buf, size_t cap)
     buf[0] = '\0';
     if (o->type == CONFIG_LIST)
         snprintf(buf, cap, "%s", o->choices ? expected : "comma-separated; may be repeated");
+    else if (o->type == CONFIG_TEXTS)
+        snprintf(buf, cap, "may be repeated");
     else if (o->fallback && o->type == CONFIG_STRING)
         snprintf(buf, cap, "default %s", o->fallback);
     else if (o->fallback)

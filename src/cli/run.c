@@ -18,6 +18,7 @@
 #include "cli/cli.h"
 #include "cli/load_source.h"
 #include "cli/network.h"
+#include "cli/run_input.h"
 #include "cli/saver.h"
 #include "cli/single_run.h"
 #include "cli/terminal.h"
@@ -34,6 +35,7 @@ struct run_command {
     size_t code_length;
     char *filename; // for tracebacks
     json_t *argv;
+    json_t *env_vars;
     struct saver saver;
     struct terminal terminal;
 
@@ -442,6 +444,7 @@ static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
     o->code_length = cmd->code_length;
     o->filename = cmd->filename;
     o->argv = TAKE_PTR(cmd->argv);
+    o->env_vars = TAKE_PTR(cmd->env_vars);
     o->packages = run_packages_needed(cmd->config, cmd->code, cmd->code_length);
     o->on_output = cmd->config->json ? NULL : on_output;
     o->taker = &taker;
@@ -460,7 +463,7 @@ static int cmd_run(const struct config *c, int argc, char **argv)
     int status = 0;
     cmd.config = c;
     if (network_check_config(c, c->json, &e) < 0 || read_source(&cmd, c, argv, &e) < 0 ||
-        name_source(&cmd, c, argc, argv, &e) < 0 ||
+        name_source(&cmd, c, argc, argv, &e) < 0 || run_env_vars(c, &cmd.env_vars, &e) < 0 ||
         (c->out[0] && saver_start(&cmd.saver, c, &e) < 0))
         return cli_fail(&e, c->json);
     terminal_look(STDOUT_FILENO, c->json ? IMAGES_NONE : (enum terminal_images)c->images,
@@ -477,6 +480,7 @@ static int cmd_run(const struct config *c, int argc, char **argv)
     free(cmd.code);
     free(cmd.filename);
     json_decref(cmd.argv);
+    json_decref(cmd.env_vars);
     if (r == 0)
         return status;
     caps_explain(c, &e);

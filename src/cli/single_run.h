@@ -21,6 +21,7 @@ struct single_run {
     const char *code, *filename; // borrowed
     size_t code_length;
     json_t *argv;               // taken
+    json_t *env_vars;           // of run_input.h, taken; NULL: none
     json_t *network;            // a rule set, taken; NULL: what the configuration allows
     enum run_packages packages; // as given to run_packages_add_to_plan()
     // As in struct exec_request, with this struct as x->request.argument.  NULL: output is

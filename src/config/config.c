@@ -33,6 +33,7 @@ const char *const config_groups[GROUP_MAX] = {
     [GROUP_BOXES] = "Boxes and interpreter",
     [GROUP_NETWORK] = "Network of boxes",
     [GROUP_POLICY] = "Import policy",
+    [GROUP_INPUT] = "Input of the code",
     [GROUP_PACKAGES] = "Packages and environments",
     [GROUP_SERVER] = "Server",
     [GROUP_ACCESS] = "Access to the server",
@@ -60,6 +61,7 @@ union value {
     const char *borrowed;
     char text[CONFIG_TEXT_MAX + 1];
     struct text_list list;
+    struct config_texts texts;
 };
 
 static int parse_text(const struct config_option *o, const char *s, union value *v)
@@ -126,6 +128,16 @@ static int parse_code(const struct config_option *o, const char *s, union value 
     return 0;
 }
 
+static int parse_texts(const struct config_option *o, const char *s, union value *v)
+{
+    if (strlen(s) < o->min)
+        return -ERANGE;
+    if (v->texts.count >= CONFIG_TEXTS_MAX)
+        return -E2BIG;
+    v->texts.items[v->texts.count++] = s;
+    return 0;
+}
+
 static void format_text(const struct config_option *o, const void *field, char *buf, size_t cap)
 {
     (void)o;
@@ -180,6 +192,15 @@ static void format_code(const struct config_option *o, const void *field, char *
     snprintf(buf, cap, "-");
 }
 
+static void format_texts(const struct config_option *o, const void *field, char *buf, size_t cap)
+{
+    const struct config_texts *texts = field;
+    (void)o;
+    buf[0] = '\0';
+    if (texts->count)
+        snprintf(buf, cap, "(%zu given)", texts->count);
+}
+
 // `noun` is the start of the text of config_describe(); types with a unit print bounds in that
 // unit.
 static const struct type {
@@ -213,6 +234,9 @@ static const struct type {
     [CONFIG_BOOL] = {parse_bool, format_bool, NULL, sizeof(bool), "true or false",
                      "write true or false"},
     [CONFIG_CODE] = {parse_code, format_code, NULL, sizeof(const char *), "a text", NULL},
+    [CONFIG_TEXTS] = {parse_texts, format_texts, NULL, sizeof(struct config_texts),
+                      "a text that is not empty, given at most 100 times",
+                      "give the option once for each of them"},
 };
 
 /* ---- Describing ---- */
@@ -342,8 +366,9 @@ static int bad_value(const struct config *c, enum config_key key, const char *te
     char from[CONFIG_DESCRIBE_MAX], expected[CONFIG_DESCRIBE_MAX];
     config_format_origin(c, key, origin, from);
     config_describe(o, env, expected);
-    // SECURITY: an address may contain a password.
-    bool secret = o->secret || (strstr(text, "://") && strchr(text, '@'));
+    // SECURITY: an address may contain a password, and such a text anything.
+    bool secret =
+        o->secret || o->type == CONFIG_TEXTS || (strstr(text, "://") && strchr(text, '@'));
     int r = err_set(e, ERR_BAD_VALUE, 0, o->hint ? o->hint : types[o->type].hint,
                     "%s '%.80s%s' from %s is not %s", o->key, secret ? "(secret)" : text,
                     strlen(text) > 80 && !secret ? "..." : "", from, expected);
@@ -361,7 +386,7 @@ int config_set(struct config *c, enum config_key key, const char *text, struct c
     union value v;
 
     memset(&v, 0, sizeof v);
-    if (o->type == CONFIG_LIST && same_source(origin, c->origins[key]))
+    if ((o->type == CONFIG_LIST || o->type == CONFIG_TEXTS) && same_source(origin, c->origins[key]))
         memcpy(&v, field, size);
     if (parse_value(o, origin_env(o, origin), text, &v) < 0)
         return bad_value(c, key, text, origin, e);

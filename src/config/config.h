@@ -18,7 +18,13 @@
 #include "base/err.h"
 #include "base/text.h"
 
-enum { CONFIG_TEXT_MAX = 4095, CONFIG_ENV_MAX = 4 };
+enum { CONFIG_TEXT_MAX = 4095, CONFIG_ENV_MAX = 4, CONFIG_TEXTS_MAX = 100 };
+
+// The texts of an option that is given several times.
+struct config_texts {
+    size_t count;
+    const char *items[CONFIG_TEXTS_MAX];
+};
 
 // Commands that an option belongs to, as bits.
 enum {
@@ -70,7 +76,8 @@ enum config_type {
     CONFIG_INT,
     CONFIG_ENUM,
     CONFIG_BOOL,
-    CONFIG_CODE, // text of any length, borrowed from argv; ends the options
+    CONFIG_CODE,  // text of any length, borrowed from argv; ends the options
+    CONFIG_TEXTS, // the same, given any number of times, without ending the options
     CONFIG_TYPE_MAX
 };
 
@@ -82,6 +89,7 @@ enum config_group {
     GROUP_BOXES,
     GROUP_NETWORK,
     GROUP_POLICY,
+    GROUP_INPUT,
     GROUP_PACKAGES,
     GROUP_SERVER,
     GROUP_ACCESS,
@@ -118,6 +126,7 @@ struct config_origin {
 #define CONFIG_FIELD_ENUM(field) int field; // position in the choices of the table
 #define CONFIG_FIELD_BOOL(field) bool field;
 #define CONFIG_FIELD_CODE(field) const char *field; // NULL when not given
+#define CONFIG_FIELD_TEXTS(field) struct config_texts field;
 
 struct config {
 #define OPTION(TYPE, field, ...) CONFIG_FIELD_##TYPE(field)

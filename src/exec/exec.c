@@ -327,6 +327,7 @@ static const size_t owned[] = {
     offsetof(struct exec_request, argv),      offsetof(struct exec_request, files),
     offsetof(struct exec_request, variables), offsetof(struct exec_request, network),
     offsetof(struct exec_request, packages),  offsetof(struct exec_request, install),
+    offsetof(struct exec_request, env_vars),
 };
 
 void exec_request_clear(struct exec_request *q)

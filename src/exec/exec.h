@@ -30,6 +30,9 @@ struct exec;
 enum {
     EXEC_FILES_MAX = 100,     // written before the code, and collected after it, in one run
     EXEC_VARIABLES_MAX = 100, // set before the code
+    EXEC_ENV_VARS_MAX = 100,  // the same, of the process environment
+    EXEC_ENV_VAR_BYTES = 32768,
+    EXEC_ENV_BYTES = 128 * 1024, // of all names and values
 };
 
 // What to do in a session besides running code.
@@ -69,6 +72,10 @@ struct exec_request {
     json_t *files;
     // {name: JSON value}, checked by exec_check_variables(); taken; NULL: none.
     json_t *variables;
+    // {name: text}, checked by exec_check_env_vars(); taken; NULL: none.  SECURITY: the values are
+    // secrets: no message, log line or answer has them.
+    json_t *env_vars;
+    bool keep_env_vars; // for the later runs of the session as well
     // A rule set, made by network_parse(); taken; NULL: that of the key or the session.
     json_t *network;
     // Packages: env/envs.h.  In a session, a named environment has to be the session's own.
@@ -123,6 +130,8 @@ int exec_on_output(struct run *r, enum run_stream stream, struct evbuffer *data)
 // above.
 int exec_check_files(const struct gate *g, json_t *files, struct err *e);
 int exec_check_variables(json_t *variables, struct err *e);
+// The same for variables of the process environment.  `e` never has a value.
+int exec_check_env_vars(json_t *env_vars, struct err *e);
 
 // Takes what the request owns out of `request`, also when it fails.  on_done is called later,
 // always, exactly once.  NULL: memory is out.  The caller frees the result.

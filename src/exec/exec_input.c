@@ -159,3 +159,84 @@ int exec_check_variables(json_t *variables, struct err *e)
                        VARIABLES_BYTES_MAX);
     return 0;
 }
+
+// ---- environment variables ----------------------------------------------------------------------
+
+// Names that cannot do what a caller wants of them: why, and what to do instead.
+static const struct {
+    const char *name; // with '*' at its end: all that begin so
+    const char *why, *hint;
+} refused_env_vars[] = {
+    {"CONSTRICTOR_*", "is a name of Constrictor's own", "choose another name"},
+    {"PYTHONHASHSEED", "has no effect, because the interpreter has started already",
+     "sort what has to be in order; code may set it for the programs that it starts"},
+};
+
+static bool is_env_name(const char *s)
+{
+    if (!*s || strlen(s) > VARIABLE_NAME_MAX || (!isalpha((unsigned char)*s) && *s != '_'))
+        return false;
+    for (const char *p = s; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("_.-", *p))
+            return false;
+    return true;
+}
+
+static bool is_called(const char *name, const char *pattern)
+{
+    size_t n = strcspn(pattern, "*");
+    return strncmp(name, pattern, n) == 0 && (pattern[n] || !name[n]);
+}
+
+static int check_env_var(const char *name, json_t *value, struct err *e)
+{
+    char shown[80];
+    // SECURITY: what follows a '=' is most likely a value.
+    snprintf(shown, sizeof shown, "%.*s",
+             (int)strcspn(name, "=") > 60 ? 60 : (int)strcspn(name, "="), name);
+    text_sanitize(shown);
+    if (!is_env_name(name))
+        return err_set(e, ERR_BAD_VALUE, 0,
+                       "use letters, digits, '_', '.' and '-', no digit first, at most 100 of them",
+                       "env: '%s%s' cannot be the name of a variable", shown,
+                       strchr(name, '=') ? "=" : "");
+    for (size_t i = 0; i < ARRAY_LEN(refused_env_vars); i++)
+        if (is_called(name, refused_env_vars[i].name))
+            return err_set(e, ERR_BAD_VALUE, 0, refused_env_vars[i].hint, "env: '%s' %s", shown,
+                           refused_env_vars[i].why);
+    if (!json_is_string(value))
+        return err_set(e, ERR_BAD_VALUE, 0, "write it as a text, such as \"8080\"",
+                       "env: the value of '%s' is not a string", shown);
+    if (strlen(json_string_value(value)) != json_string_length(value))
+        return err_set(e, ERR_BAD_VALUE, 0, "remove it",
+                       "env: the value of '%s' has a NUL character", shown);
+    if (json_string_length(value) > EXEC_ENV_VAR_BYTES)
+        return err_set(e, ERR_BAD_VALUE, 0, "bring large data along as a file",
+                       "env: the value of '%s' is %zu bytes, %d are allowed", shown,
+                       json_string_length(value), EXEC_ENV_VAR_BYTES);
+    return 0;
+}
+
+int exec_check_env_vars(json_t *env_vars, struct err *e)
+{
+    const char *name;
+    json_t *value;
+    size_t bytes = 0;
+    if (!json_is_object(env_vars))
+        return err_set(e, ERR_BAD_VALUE, 0, "give {\"NAME\": \"text\"}", "env is not an object");
+    if (json_object_size(env_vars) > EXEC_ENV_VARS_MAX)
+        return err_set(e, ERR_BAD_VALUE, 0, "put them into a file",
+                       "env has %zu entries, %d are allowed", json_object_size(env_vars),
+                       EXEC_ENV_VARS_MAX);
+    json_object_foreach (env_vars, name, value) {
+        int r = check_env_var(name, value, e);
+        if (r < 0)
+            return r;
+        bytes += strlen(name) + json_string_length(value) + 2;
+    }
+    if (bytes > EXEC_ENV_BYTES)
+        return err_set(e, ERR_BAD_VALUE, 0, "bring large data along as a file",
+                       "env: names and values are %zu bytes, %d are allowed", bytes,
+                       EXEC_ENV_BYTES);
+    return 0;
+}

@@ -44,6 +44,10 @@ char *exec_session_meta(const struct exec *x, const struct session *s, const str
         failed |= json_object_set(o, "argv", q->argv);
     if (q->variables)
         failed |= json_object_set(o, "variables", q->variables);
+    if (q->env_vars)
+        failed |= json_object_set(o, "env", q->env_vars);
+    if (q->keep_env_vars)
+        failed |= json_object_set_new(o, "keep_env", json_true());
     if (m->policy)
         failed |= json_object_set(o, "policy", m->policy);
     if (m->wheels)
@@ -68,17 +72,18 @@ static bool is_nameless(const struct exec_request *q)
 char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m)
 {
     const struct exec_request *q = &x->request;
-    bool plain = !q->install && !q->variables && !m->policy && !m->wheels && !q->named_result;
+    bool plain = !q->install && !q->variables && !q->env_vars && !m->policy && !m->wheels &&
+                 !q->named_result;
     if (plain && is_nameless(q))
         return strdup(""); // most runs: see python/ext/plain.h
     if (plain)
         return source_meta(q->filename ? q->filename : NAMELESS,
                            q->argv ? json_incref(q->argv) : json_array());
     json_t *o = q->install ? json_pack("{s:O}", "install", q->install)
-                           : json_pack("{s:s, s:O*, s:O*, s:O*, s:O*, s:O*}", "filename",
+                           : json_pack("{s:s, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "filename",
                                        q->filename ? q->filename : NAMELESS, "argv", q->argv,
-                                       "variables", q->variables, "policy", m->policy, "path",
-                                       m->wheels, "transformer", m->transformer);
+                                       "variables", q->variables, "env", q->env_vars, "policy",
+                                       m->policy, "path", m->wheels, "transformer", m->transformer);
     int failed = o && q->named_result && json_object_set_new(o, "named_result", json_true()) < 0;
     char *text = o && !failed ? dump_text(o) : NULL;
     json_decref(o);

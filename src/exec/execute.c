@@ -124,6 +124,14 @@ const struct field execute_rows[] = {
      .pattern = FORM_VARIABLE,
      .help = "global variables to set first: names and JSON values",
      .into = INTO_VARIABLES},
+    {.name = "env",
+     .on = ALL,
+     .type = FIELD_TEXTS,
+     .max = EXEC_ENV_VARS_MAX,
+     .pattern = FORM_ENV_VAR,
+     .help = "environment variables: names and texts, in os.environ and for programs that the code "
+             "starts; for this run only, or for the session that is opened with them. Never logged",
+     .into = INTO_ENV_VARS},
     {.name = "environment",
      .on = ALL,
      .type = FIELD_STRING,
@@ -269,6 +277,7 @@ static int read_value(struct gate *g, const char *owner, json_t *call, const str
         q->files = json_incref(value);
         return exec_check_files(g, value, e);
     case INTO_VARIABLES: q->variables = json_incref(value); return exec_check_variables(value, e);
+    case INTO_ENV_VARS: q->env_vars = json_incref(value); return exec_check_env_vars(value, e);
     case INTO_ARGV: return 0; // below: there always is one
     case INTO_ENVIRONMENT: return read_environment(g, owner, call, value, q, e);
     case INTO_PACKAGES: return (q->packages = packages_set(g, value, e)) ? 0 : -1;
@@ -280,7 +289,8 @@ static int read_value(struct gate *g, const char *owner, json_t *call, const str
 // What these functions say names the value itself.
 static bool names_itself(const struct field *f)
 {
-    return f->into == INTO_CODE || f->into == INTO_FILES || f->into == INTO_VARIABLES;
+    return f->into == INTO_CODE || f->into == INTO_FILES || f->into == INTO_VARIABLES ||
+           f->into == INTO_ENV_VARS;
 }
 
 int execute_read(struct gate *g, const char *owner, json_t *call, unsigned surface,

@@ -30,6 +30,7 @@ static const struct {
     [FIELD_INTEGER] = {"integer", "a whole number"},
     [FIELD_BOOLEAN] = {"boolean", "true or false"},
     [FIELD_OBJECT] = {"object", "an object"},
+    [FIELD_TEXTS] = {"object", "an object of strings"},
     [FIELD_OBJECTS] = {"array", "an array of objects"},
     [FIELD_STRINGS] = {"array", "an array of strings"},
     [FIELD_REQUIREMENTS] = {"string", "a string, or an array of strings"},
@@ -222,7 +223,8 @@ static bool has_type(const struct field *f, json_t *value)
     case FIELD_NUMBER: return json_is_number(value);
     case FIELD_INTEGER: return is_whole(value);
     case FIELD_BOOLEAN: return json_is_boolean(value);
-    case FIELD_OBJECT: return json_is_object(value);
+    case FIELD_OBJECT:
+    case FIELD_TEXTS: return json_is_object(value);
     case FIELD_OBJECTS:
     case FIELD_STRINGS: return json_is_array(value);
     case FIELD_REQUIREMENTS: return json_is_string(value) || json_is_array(value);
@@ -240,7 +242,8 @@ static double measure(const struct field *f, json_t *value, const char **ret_uni
     *ret_unit = "";
     switch (f->type) {
     case FIELD_STRING: *ret_unit = " characters"; return (double)count_characters(value);
-    case FIELD_OBJECT: *ret_unit = " keys"; return (double)json_object_size(value);
+    case FIELD_OBJECT:
+    case FIELD_TEXTS: *ret_unit = " keys"; return (double)json_object_size(value);
     case FIELD_OBJECTS:
     case FIELD_STRINGS: *ret_unit = " items"; return (double)json_array_size(value);
     case FIELD_NUMBER:
@@ -326,6 +329,8 @@ static int check_value(const struct field *f, struct fields items, const char *p
                        const struct config *c, json_t *value, struct err *e)
 {
     char text[DESCRIBED_MAX];
+    if (!has_type(f, value) && f->type == FIELD_TEXTS)
+        return bad(f, prefix, e, "must be %s", types[f->type].words);
     if (!has_type(f, value)) {
         describe(value, text, sizeof text);
         return bad(f, prefix, e, "is %s, but must be %s", text, types[f->type].words);
@@ -419,6 +424,7 @@ static int set_range(json_t *o, const struct field *f, const struct config *c)
         [FIELD_NUMBER] = {"minimum", "maximum"},
         [FIELD_INTEGER] = {"minimum", "maximum"},
         [FIELD_OBJECT] = {"minProperties", "maxProperties"},
+        [FIELD_TEXTS] = {"minProperties", "maxProperties"},
         [FIELD_OBJECTS] = {"minItems", "maxItems"},
         [FIELD_STRINGS] = {"minItems", "maxItems"},
     };
@@ -478,6 +484,10 @@ json_t *field_schema(const struct field *f, struct fields items, const struct co
             o, json_pack("{s:{s:s}, s:{s:s}}", "propertyNames", "pattern",
                          f->pattern ? f->pattern : FORM_NO_NUL, "additionalProperties", "$ref",
                          "#/components/schemas/Value"));
+    else if (f->type == FIELD_TEXTS)
+        failed |= json_object_update_new(o, json_pack("{s:{s:s}, s:{s:s, s:s}}", "propertyNames",
+                                                      "pattern", f->pattern, "additionalProperties",
+                                                      "type", "string", "pattern", FORM_NO_NUL));
     else if (f->type == FIELD_OBJECTS)
         failed |= json_object_set_new(o, "items", fields_schema(items, c));
     if (!failed)
@@ -582,6 +592,7 @@ static json_t *tool_type(const struct field *f, struct fields items, const struc
     case FIELD_INTEGER:
     case FIELD_BOOLEAN:
     case FIELD_OBJECT:
+    case FIELD_TEXTS:
     case FIELD_TYPE_MAX: break;
     }
     return json_pack("{s:s}", "type", types[f->type].schema);
@@ -590,7 +601,7 @@ static json_t *tool_type(const struct field *f, struct fields items, const struc
 static json_t *tool_schema(const struct field *f, struct fields items, const struct config *c)
 {
     json_t *o = tool_type(f, items, c);
-    int failed = !o || (f->type != FIELD_OBJECT && set_range(o, f, c));
+    int failed = !o || (f->type != FIELD_OBJECT && f->type != FIELD_TEXTS && set_range(o, f, c));
     if (!failed && f->choices)
         failed = json_object_set_new(o, "enum", choices_schema(f->choices, false));
     if (!failed && f->type == FIELD_BOOLEAN)

@@ -20,6 +20,7 @@ enum field_type {
     FIELD_INTEGER,
     FIELD_BOOLEAN,
     FIELD_OBJECT,       // with any keys
+    FIELD_TEXTS,        // object of strings; SECURITY: they are secrets, no message has them
     FIELD_OBJECTS,      // array of objects with the fields `items`
     FIELD_STRINGS,      // array of strings
     FIELD_REQUIREMENTS, // a string or an array of strings: env/envs.h checks it
@@ -48,6 +49,7 @@ enum field_into {
     INTO_MEMORY,
     INTO_FILES,
     INTO_VARIABLES,
+    INTO_ENV_VARS,
     INTO_ARGV,
     INTO_ENVIRONMENT,
     INTO_PACKAGES,

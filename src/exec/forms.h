@@ -68,6 +68,9 @@
     "else|except|finally|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|"       \
     "return|try|while|with|yield)$)[A-Za-z_][A-Za-z0-9_]{0,99}$"
 
+// exec_check_env_vars() of exec/exec.h.
+#define FORM_ENV_VAR "^(?!CONSTRICTOR_|PYTHONHASHSEED$)[A-Za-z_][A-Za-z0-9_.-]{0,99}$"
+
 // is_module() of code_policy.c; other letters are taken where Python takes them.
 #define FORM_IMPORT                                                                                \
     "^[A-Za-z_][A-Za-z0-9_]{0,60}(?:\\.[A-Za-z_][A-Za-z0-9_]{0,60}){0,2}(?:\\.\\*)?$"

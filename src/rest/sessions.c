@@ -129,6 +129,8 @@ static void fill(struct rest_call *c, struct session *s)
     snprintf(c->id, sizeof c->id, "%s", s->id);
     request.files = json_incref(field_get(c->body, "files", NULL)); // checked before it was opened
     request.variables = json_incref(field_get(c->body, "variables", NULL));
+    request.env_vars = json_incref(field_get(c->body, "env", NULL));
+    request.keep_env_vars = request.env_vars != NULL;
     rest_start(c, &request, finish_filling);
 }
 
@@ -152,7 +154,8 @@ void rest_post_session(struct rest_call *c)
     if (asked.environment)
         snprintf(plan->environment, sizeof plan->environment, "%s", asked.environment);
     plan->checkpoint = json_is_true(field_get(c->body, "checkpoint", NULL));
-    bool brings = json_array_size(asked.files) || json_object_size(asked.variables);
+    bool brings = json_array_size(asked.files) || json_object_size(asked.variables) ||
+                  json_object_size(asked.env_vars);
     rest_open_session(c, brings ? fill : show);
 }
 

@@ -45,6 +45,10 @@
     "\"variables\": {\"type\": \"object\", \"description\": \"Variables to set first: names and " \
         "JSON values.\"}"
 
+#define ENV_VARS_ARGUMENT                                                                          \
+    "\"env\": {\"type\": \"object\", \"description\": \"Environment variables of the session: " \
+        "names and texts, in os.environ and for programs that the code starts. Never logged.\"}"
+
 // Several types in one "type": clients drop all tools if one argument has no "type".
 #define NETWORK_ARGUMENT(text)                                                                     \
     "\"network\": {\"type\": [\"array\", \"string\", \"object\"], \"maxItems\": 256, \"items\": " \

@@ -69,13 +69,15 @@ int tool_check_inputs(struct mcp_call *c, json_t *arguments)
 {
     struct err e;
     json_t *files = json_object_get(arguments, "files"),
-           *variables = json_object_get(arguments, "variables");
+           *variables = json_object_get(arguments, "variables"),
+           *env_vars = json_object_get(arguments, "env");
     if (!c->mcp->gate) {
         tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be run here");
         return -1;
     }
     if ((files && exec_check_files(c->mcp->gate, files, &e) < 0) ||
-        (variables && exec_check_variables(variables, &e) < 0)) {
+        (variables && exec_check_variables(variables, &e) < 0) ||
+        (env_vars && exec_check_env_vars(env_vars, &e) < 0)) {
         tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
         return -1;
     }

@@ -184,7 +184,8 @@ static void on_open(struct session *s, const struct err *error, void *argument)
     struct opening *w = argument;
     json_t *arguments = w->call ? tool_arguments(w->call) : NULL;
     json_t *files = json_object_get(arguments, "files"),
-           *variables = json_object_get(arguments, "variables");
+           *variables = json_object_get(arguments, "variables"),
+           *env_vars = json_object_get(arguments, "env");
     struct mcp_call *c;
     if (!s) {
         c = end_opening(w);
@@ -192,21 +193,23 @@ static void on_open(struct session *s, const struct err *error, void *argument)
             refuse(c, error);
         return;
     }
-    if (json_array_size(files) == 0 && json_object_size(variables) == 0) {
+    if (!json_array_size(files) && !json_object_size(variables) && !json_object_size(env_vars)) {
         c = end_opening(w);
         if (c)
             answer(c, session_json(s), write_opened);
         return;
     }
-    struct exec_request request = {.owner = s->owner,
-                                   .code = "",
-                                   .session = w->id,
-                                   .session_must_exist = true,
-                                   .files = json_array_size(files) ? json_incref(files) : NULL,
-                                   .variables =
-                                       json_object_size(variables) ? json_incref(variables) : NULL,
-                                   .on_done = on_luggage,
-                                   .argument = w};
+    struct exec_request request = {
+        .owner = s->owner,
+        .code = "",
+        .session = w->id,
+        .session_must_exist = true,
+        .files = json_array_size(files) ? json_incref(files) : NULL,
+        .variables = json_object_size(variables) ? json_incref(variables) : NULL,
+        .env_vars = json_object_size(env_vars) ? json_incref(env_vars) : NULL,
+        .keep_env_vars = json_object_size(env_vars) > 0,
+        .on_done = on_luggage,
+        .argument = w};
     w->exec = exec_start(w->call->mcp->gate, &request);
     if (w->exec)
         return;
@@ -496,7 +499,7 @@ static const char open_input[] = INPUT("",
     "\"checkpoint\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Make a "
         "checkpoint "
         "before every run, for undo_session.\"}, "
-    FILES_ARGUMENT ", " VARIABLES_ARGUMENT ", "
+    FILES_ARGUMENT ", " VARIABLES_ARGUMENT ", " ENV_VARS_ARGUMENT ", "
     NETWORK_ARGUMENT("Hosts its code may reach, for its whole life:"));
 
 static const char none_input[] = INPUT("", "");

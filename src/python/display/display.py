@@ -52,7 +52,7 @@ BUNDLE, BY_ITSELF = "_repr_mimebundle_", "_ipython_display_"
 # Our other modules, and the libraries for which they are needed: ADOPT has a function for each library.
 OTHERS = ("charts", "figures", "plotly_charts", "tables", "network", "policy", "scope", "advice",
           "statements", "visitor", "walk", "check", "lint", "guard", "restricted", "policed",
-          "readonly", "transform", "wheels", "fresh", "pip_here")
+          "readonly", "transform", "wheels", "fresh", "pip_here", "env_vars")
 LIBRARIES = {
     "matplotlib.pyplot": "figures", "plotly.io._renderers": "figures", "pandas": "figures",
     "IPython.core.display_functions": "figures", "PIL.ImageShow": "figures", "socket": "network",

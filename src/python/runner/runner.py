@@ -438,6 +438,7 @@ def handle(meta, source):
         begin(Box.main.__dict__, source, Box.runs)
     if "variables" in meta:
         bring(Box.main.__dict__, meta["variables"])
+    restore = Box.rich.own("env_vars").bring(meta) if "env" in meta else None
     try:
         answer = perform(code, filename, Box.main.__dict__, session)
     except KeyboardInterrupt:
@@ -445,6 +446,8 @@ def handle(meta, source):
     except BaseException:
         answer = None       # describing a failure failed
     payload = wind_up(answer, session, "policy" in meta)
+    if restore is not None:
+        restore()
     return Box.undo.extend(payload) if undoing else payload
 
 
