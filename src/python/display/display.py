@@ -52,12 +52,14 @@ BUNDLE, BY_ITSELF = "_repr_mimebundle_", "_ipython_display_"
 # Our other modules, and the libraries for which they are needed: ADOPT has a function for each library.
 OTHERS = ("charts", "figures", "plotly_charts", "tables", "network", "policy", "scope", "advice",
           "statements", "visitor", "walk", "check", "lint", "guard", "restricted", "policed",
-          "readonly", "transform", "wheels", "fresh", "pip_here", "env_vars")
+          "readonly", "transform", "wheels", "fresh", "origins", "pip_here", "env_vars")
 LIBRARIES = {
     "matplotlib.pyplot": "figures", "plotly.io._renderers": "figures", "pandas": "figures",
     "IPython.core.display_functions": "figures", "PIL.ImageShow": "figures", "socket": "network",
     "asyncio.selector_events": "network", "anyio._core._sockets": "network",
-    "trio._highlevel_open_tcp_stream": "network", "ssl": "network", "pip": "pip_here",
+    "trio._highlevel_open_tcp_stream": "network", "ssl": "network", "pip": "pip_here", "inspect": "origins",
+    "multiprocessing.spawn": "origins", "joblib.externals.loky.backend.spawn": "origins",
+    "loky.backend.spawn": "origins", "numba.core.caching": "origins",
 }
 FOLDER = __file__.rpartition("/")[0]
 SUBTYPE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.+-")

@@ -72,7 +72,8 @@ class Box:
     compiler = None         # makes them under a policy, instead of source.to_steps
     afterwards = None       # to call when the answer to a run has been sent
     named = ()              # variables that give the result if the last line has none
-    text = b""              # of the run, for processes that multiprocessing spawns
+    file = "/mnt/data/__main__.py"  # of a text that came without a name: its __file__
+    written = ()            # path and mark of the file that the text of this run was written to
     sources = {}            # file name -> bytes, or a list of lines after the first use
 
 

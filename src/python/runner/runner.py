@@ -253,29 +253,9 @@ def end_logging():
 def write_script(filename, source):
     """Writes a script to a file, for __file__ and for multiprocessing's spawn."""
     path = f"{Box.scratch}/{filename.rpartition('/')[2]}"
-    try:
-        with open(path, "xb") as file:
-            file.write(source)
+    if Box.rich.own("origins").write(path, source):
         Box.main.__file__ = path
-    except OSError:
-        pass                # no space, or the name is taken: then it has no file
-
-
-class Main(type(sys)):
-    """__main__ of code that tests for "__main__". It has no file, but multiprocessing's spawn and forkserver,
-    which import it again in their processes, get one when they ask for it."""
-    def __getattr__(self, name):
-        if name == "__file__" and sys._getframe(1).f_globals.get("__name__") == "multiprocessing.spawn":
-            path = f"{Box.folders[-1]}main_{Box.pid}.py"
-            try:
-                with open(path, "xb") as file:
-                    file.write(Box.text)
-                return path
-            except FileExistsError:
-                return path
-            except OSError:
-                pass        # no space: then it has none
-        raise AttributeError(f"module '__main__' has no attribute {name!r}")
+    Box.written = Box.written and (path, None)      # take_back() leaves it
 
 
 def ignore_interrupts():
@@ -431,8 +411,8 @@ def handle(meta, source):
     if not filename.startswith("<"):
         write_script(filename, source)
     source, code = recoded(source, filename) if b"coding" in source else (source, source)
-    if not session and filename[0] == "<" and b"__main__" in source:
-        Box.main.__class__, Box.text = Main, code
+    if filename[0] == "<" and (b"__main__" in source or b"__file__" in source):
+        Box.rich.own("origins").write(Box.file, code)
     remember(filename, source)
     if session and counts:
         begin(Box.main.__dict__, source, Box.runs)
@@ -448,6 +428,8 @@ def handle(meta, source):
     payload = wind_up(answer, session, "policy" in meta)
     if restore is not None:
         restore()
+    if Box.written:
+        Box.rich.own("origins").take_back()
     return Box.undo.extend(payload) if undoing else payload
 
 
@@ -520,7 +502,7 @@ def with_pipes(call):
 
 def new_main():
     Box.main = modules["__main__"] = type(sys)("__main__")
-    Box.main.__builtins__ = builtins
+    Box.main.__builtins__, Box.main.__file__ = builtins, Box.file
     Box.names = len(Box.main.__dict__)
     Box.modules = len(modules)
 
