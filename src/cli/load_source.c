@@ -4,8 +4,10 @@
 
 #include "cli/load_source.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -58,6 +60,23 @@ static int open_source(const char *path, struct err *e)
     return fd;
 }
 
+// Code that does what `python3 -m MODULE` does.
+static int write_module(const char *module, struct source_text *in, struct err *e)
+{
+    in->name = "-m";
+    for (const char *p = module; *p || p == module; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("_.", *p ? *p : ' ') && !(*p & 0x80))
+            return err_set(e, ERR_BAD_VALUE, 0, "give a name such as json.tool",
+                           "-m: '%s' is not the name of a module", module);
+    int n = asprintf(&in->text,
+                     "import runpy; runpy.run_module('%s', run_name='__main__', alter_sys=True);",
+                     module);
+    if (n < 0)
+        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "copy the name of the module");
+    in->length = (size_t)n;
+    return 0;
+}
+
 int load_source(const struct config *c, const char *operand, struct source_text *in, struct err *e)
 {
     *in = (struct source_text){.name = "-c"};
@@ -68,6 +87,8 @@ int load_source(const struct config *c, const char *operand, struct source_text 
             return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "copy the code");
         return in->length > c->source_bytes ? source_too_large(in->name, c->source_bytes, e) : 0;
     }
+    if (c->module)
+        return write_module(c->module, in, e);
     bool from_stdin = strcmp(operand, "-") == 0;
     in->name = from_stdin ? "stdin" : operand;
     int fd = from_stdin ? STDIN_FILENO : open_source(operand, e);

@@ -36,6 +36,7 @@ struct run_command {
     char *filename; // for tracebacks
     json_t *argv;
     json_t *env_vars;
+    struct run_files input;
     struct saver saver;
     struct terminal terminal;
 
@@ -72,7 +73,9 @@ static int name_source(struct run_command *cmd, const struct config *c, int argc
         _cleanup_free_ char *clean = utf8_clean(argv[i], strlen(argv[i]), &n);
         (void)json_array_append_new(cmd->argv, json_stringn_nocheck(clean ? clean : "", n));
     }
-    cmd->filename = strdup(c->code ? "<code>" : strcmp(argv[0], "-") == 0 ? "<stdin>" : argv[0]);
+    cmd->filename = strdup(c->code || c->module        ? "<code>"
+                           : strcmp(argv[0], "-") == 0 ? "<stdin>"
+                                                       : argv[0]);
     return cmd->argv && cmd->filename ? 0 : err_set(e, ERR_SYSTEM, ENOMEM, NULL, "prepare the run");
 }
 
@@ -445,6 +448,7 @@ static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
     o->filename = cmd->filename;
     o->argv = TAKE_PTR(cmd->argv);
     o->env_vars = TAKE_PTR(cmd->env_vars);
+    o->files = &cmd->input;
     o->packages = run_packages_needed(cmd->config, cmd->code, cmd->code_length);
     o->on_output = cmd->config->json ? NULL : on_output;
     o->taker = &taker;
@@ -456,6 +460,11 @@ static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
     return finish(cmd); // the process ends here and frees everything
 }
 
+static bool is_file(const struct run_command *cmd)
+{
+    return cmd->filename && cmd->filename[0] != '<';
+}
+
 static int cmd_run(const struct config *c, int argc, char **argv)
 {
     static struct run_command cmd;
@@ -464,6 +473,7 @@ static int cmd_run(const struct config *c, int argc, char **argv)
     cmd.config = c;
     if (network_check_config(c, c->json, &e) < 0 || read_source(&cmd, c, argv, &e) < 0 ||
         name_source(&cmd, c, argc, argv, &e) < 0 || run_env_vars(c, &cmd.env_vars, &e) < 0 ||
+        run_files_read(c, is_file(&cmd) ? cmd.filename : NULL, &cmd.input, &e) < 0 ||
         (c->out[0] && saver_start(&cmd.saver, c, &e) < 0))
         return cli_fail(&e, c->json);
     terminal_look(STDOUT_FILENO, c->json ? IMAGES_NONE : (enum terminal_images)c->images,
@@ -481,6 +491,7 @@ static int cmd_run(const struct config *c, int argc, char **argv)
     free(cmd.filename);
     json_decref(cmd.argv);
     json_decref(cmd.env_vars);
+    run_files_clear(&cmd.input);
     if (r == 0)
         return status;
     caps_explain(c, &e);
@@ -493,6 +504,7 @@ const struct command command_run = {
     .summary = "Run Python code once, in a fresh box",
     .usage = "run [options] FILE [ARGS...]\n"
              "run [options] -c CODE [ARGS...]\n"
+             "run [options] -m MODULE [ARGS...]\n"
              "run [options] - [ARGS...]",
     .notes = "A file can list the packages it needs in a '# /// script' block (PEP 723).\n"
              "Exit status: that of the code (0, n after sys.exit(n), 1 after an exception,\n"

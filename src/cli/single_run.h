@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "cli/run_files.h"
 #include "cli/run_packages.h"
 #include "config/config.h"
 #include "exec/exec.h"
@@ -20,10 +21,11 @@ struct single_run {
     const struct config *config; // the limits of the run
     const char *code, *filename; // borrowed
     size_t code_length;
-    json_t *argv;               // taken
-    json_t *env_vars;           // of run_input.h, taken; NULL: none
-    json_t *network;            // a rule set, taken; NULL: what the configuration allows
-    enum run_packages packages; // as given to run_packages_add_to_plan()
+    json_t *argv;                  // taken
+    const struct run_files *files; // borrowed; NULL: none
+    json_t *env_vars;              // of run_input.h, taken; NULL: none
+    json_t *network;               // a rule set, taken; NULL: what the configuration allows
+    enum run_packages packages;    // as given to run_packages_add_to_plan()
     // As in struct exec_request, with this struct as x->request.argument.  NULL: output is
     // collected, files are ignored.
     int (*on_output)(struct exec *x, enum run_stream stream, struct evbuffer *data);

@@ -130,7 +130,7 @@ static bool json_follows(const struct args *a)
 
 static int read_flags(struct config *c, struct args *a, struct err *e)
 {
-    static char code_name[] = "-c";
+    static char names[CONFIG_KEY_MAX][3];
     while (a->left > 0 && is_flag(*a->next)) {
         enum config_key key = CONFIG_KEY_MAX;
         if (strcmp(*a->next, "--") == 0) {
@@ -142,7 +142,8 @@ static int read_flags(struct config *c, struct args *a, struct err *e)
             return r;
         if (config_options[key].type == CONFIG_CODE) {
             // The argument that held the code has been read; it becomes sys.argv[0].
-            *--a->next = code_name;
+            snprintf(names[key], sizeof names[key], "-%c", config_options[key].letter);
+            *--a->next = names[key];
             a->left++;
             return 0;
         }

@@ -104,6 +104,14 @@ static void write_next(struct exec *x)
     struct exec_work *w = x->work;
     json_t *file = json_array_get(x->request.files, w->file++);
     struct err e;
+    if (!file && w->more_file < x->request.more_count) {
+        const struct exec_file *more = &x->request.more_files[w->more_file++];
+        snprintf(w->path, sizeof w->path, "%s", more->path);
+        w->op = scratch_write(x->run->box, w->path, more->data, more->length, on_written, x, &e);
+        if (!w->op)
+            give_up(x, &e);
+        return;
+    }
     if (!file) {
         list_before(x);
         return;
@@ -128,7 +136,7 @@ static bool on_box(struct run *r)
     struct exec *x = r->request.argument;
     struct session *s = r->request.session;
     struct err e;
-    bool brings = json_array_size(x->request.files) > 0;
+    bool brings = json_array_size(x->request.files) > 0 || x->request.more_count > 0;
     // A client has written files since the last run.
     bool looks = s && x->request.collect && s->files_writes != r->box->writes;
     x->run = r;

@@ -43,6 +43,13 @@ enum exec_action {
     EXEC_FORK,       // make an independent copy of the session: the result has its handle
 };
 
+// A file to write into scratch before the code, of the gate's own program.
+struct exec_file {
+    const char *path; // checked by scratch_path()
+    const void *data;
+    size_t length;
+};
+
 // Takes the files that a run left, one after the other, instead of the store.
 struct exec_taker {
     // 0: take the file, its bytes follow in sequence; 1: skip it; negative, with `e`: it cannot be
@@ -70,6 +77,8 @@ struct exec_request {
     unsigned steps; // EXEC_UNDO: how many runs, when no checkpoint is named
     // [{"path", "text" | "base64"}], checked by exec_check_files(); taken; NULL: none.
     json_t *files;
+    const struct exec_file *more_files; // of the command line, borrowed until on_done
+    size_t more_count;
     // {name: JSON value}, checked by exec_check_variables(); taken; NULL: none.
     json_t *variables;
     // {name: text}, checked by exec_check_env_vars(); taken; NULL: none.  SECURITY: the values are

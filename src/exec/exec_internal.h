@@ -23,7 +23,7 @@ struct exec_work {
     struct store_copy *copy;
     bool taking;                     // the taker gets the file that is read
     struct artifact artifact;        // the file that is collected
-    size_t file;                     // index of the next file to write
+    size_t file, more_file;          // indexes of the next file to write
     char path[SCRATCH_PATH_MAX + 1]; // of the file that is written
     unsigned char *bytes;            // its decoded base64; NULL: it is text
     struct scratch_list before, now;
