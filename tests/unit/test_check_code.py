@@ -115,9 +115,30 @@ class Syntax(unittest.TestCase):
         answer = check("%matplotlib inline\nimport math\nmath.pi\n")
         self.assertTrue(answer["valid"])
         self.assertEqual([item["rule"] for item in answer["recommendations"]], ["magic"])
-        error = check("x = 1\n!pip install numpy\n")["error"]
-        self.assertEqual(error["line"], 2)
-        self.assertIn("code cannot install packages", error["message"])
+        answer = check("x = 1\n!pip install numpy\n%time y = f(x)\nfiles = !ls\nprint(y, files, zz)\nprint?")
+        self.assertTrue(answer["valid"], answer["error"])
+        self.assertEqual([(item["rule"], item["line"]) for item in answer["recommendations"]
+                          if item["rule"] == "magic"], [("magic", line) for line in (2, 3, 4, 6)])
+        self.assertEqual([item["name"] for item in answer["analysis"]["names"]["unbound"]], ["f", "zz"])
+
+    def test_cells_of_notebooks(self):
+        answer = check("%%time\nimport math\nfor i in [1]:\n    math.floor(nope)\n")
+        self.assertTrue(answer["valid"])
+        self.assertEqual([(item["name"], item["line"]) for item in answer["analysis"]["names"]["unbound"]],
+                         [("nope", 4)])
+        self.assertTrue(check("%%bash\nif [ x = y ]; then echo \"it's\"; fi\n")["valid"])
+        self.assertEqual(check("%%time\nif x\n")["error"]["line"], 2)
+        error = check("!ls\nx = = 1\n")["error"]
+        self.assertEqual((error["line"], error["text"]), (2, "x = = 1"))
+
+    def test_commands_of_notebooks_under_a_policy(self):
+        guarded = {"mode": "guarded", "tiers": ["basic"]}
+        answer = check("!ls", **guarded)
+        self.assertEqual([(item["target"], item["line"]) for item in answer["violations"]], [("subprocess", 1)])
+        self.assertTrue(check("%time 1 + 1\n%pip install x", **guarded)["valid"])
+        self.assertFalse(check("%%bash\nls", **guarded)["valid"])
+        self.assertFalse(check("%time import os", **guarded)["valid"])
+        self.assertFalse(check("%%time\nimport os", **guarded)["valid"])
 
     def test_null_bytes(self):
         error = check(b"x = 1\ny = '\0'\n")["error"]

@@ -872,7 +872,7 @@ class RestrictedCases(Runs):
                        (meta, b"a._n += 4\nA._n = 2\na.m(), A._n"), (meta, b"%matplotlib inline\na.m()"),
                        (meta, b"    b = 6\n    b"), (meta, b"%time a"), (meta, b"x = 7 % 4\n().__class__"))
         self.assertEqual([answer.get("result") for answer in out.answers[1:4]], ["(5, 2)", "5", "6"])
-        self.assertIn("measure with", out.answers[4]["error"]["message"])
+        self.assertIn("%time a' are not available in restricted mode", out.answers[4]["error"]["message"])
         self.assertEqual(out.answers[5]["error"]["type"], "PolicyError")
 
     def test_deep_nesting_is_told(self):

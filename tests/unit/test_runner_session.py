@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of src/python/runner/session.py, source.py and variables.py, outside any box, as test_runner.py does
-it: what stays between the runs of a session, commands of notebooks, and the names that runs change.
+it: what stays between the runs of a session, prompts, and the names that runs change.
 """
 
 import json
@@ -108,7 +108,6 @@ class Cases(Boxes):
     def test_one_run_has_no_history(self):
         self.assertEqual(self.go("Out").error["type"], "NameError")
         self.assertEqual(self.go("_").error["type"], "NameError")
-        self.assertEqual(self.session("get_ipython()").error["type"], "NameError")
 
     def test_semicolon_hides_the_value(self):
         for code in ("7;", "x = 7; x;", "7 ;  ", "7; # why", "7;\n\n# end\n", "(7\n);", "f'{7}' ;",
@@ -244,7 +243,7 @@ class Cases(Boxes):
                            "loop.close()", "1", "await asyncio.sleep(0, 2)")
         self.assertEqual((out.answers[2]["result"], out.result), ("1", "2"))
 
-    # ---- commands of notebooks
+    # ---- texts from elsewhere
 
     def test_code_that_is_indented_as_a_whole(self):
         """As notebooks take it; the harness dedents texts, but bytes not."""
@@ -263,65 +262,6 @@ class Cases(Boxes):
         self.assertEqual(out.answers[0]["result"], "(4, 5)")
         self.assertEqual([answer["error"]["type"] for answer in out.answers[1:]], ["SyntaxError"] * 4)
         self.assertEqual(self.go(">>> 1").error["type"], "SyntaxError")
-
-    def test_needless_magics_are_left_out(self):
-        code = ("%matplotlib inline\nimport sys\n%config InlineBackend.figure_format = 'retina'\n"
-                "if 1:\n    %load_ext autoreload\n%autoreload 2\nx = 7 % 4\nx")
-        for out in self.fine(code), self.session(code):
-            self.assertEqual(out.result, "3")
-            notes = out.stderr.splitlines()
-            self.assertEqual(len(notes), 4, notes)
-            self.assertIn("line 1, '%matplotlib inline', was left out: figures", notes[0])
-
-    def test_needless_magic_alone(self):
-        out = self.fine("%matplotlib inline")
-        self.assertEqual((out.result, out.exit_code), (None, 0))
-
-    def test_lines_behind_magics_keep_their_numbers(self):
-        error = self.go("%matplotlib inline\n\n1/0").error
-        self.assertEqual((error["line"], error["code_line"]), (3, "1/0"))
-        error = self.go("%matplotlib inline\nif x\n").error
-        self.assertEqual((error["type"], error["line"]), ("SyntaxError", 2))
-
-    def test_other_magics_say_what_to_do(self):
-        for code, line, words in (
-                ("x = 1\n%time f(x)", 2, "time.perf_counter()"),
-                ("%%timeit\nx = 1", 1, "timeit"),
-                ("!ls -l", 1, "subprocess.run"),
-                ("import os\nif 1:\n    !echo \"it's\"", 3, "subprocess.run"),
-                ("%pip install numpy", 1, "code cannot install packages"),
-                ("!pip install numpy\nimport numpy", 1, "code cannot install packages"),
-                ("files = !ls", 1, "subprocess.run"), ("x = %sql select 1", 1, "plain Python"),
-                ("print?", 1, "help()"), ("?print", 1, "help()"), ("os.path??", 1, "help()"),
-                ("%cd /tmp", 1, "os.chdir()"), ("%who", 1, "dir()")):
-            out = self.go(code)
-            self.assertEqual((out.phase, out.error["type"], out.error["line"]),
-                             ("syntax_check", "SyntaxError", line), (code, out.error))
-            self.assertIn("not available here: ", out.error["message"])
-            self.assertIn(words, out.error["message"], code)
-            self.assertEqual(out.error["code_line"], code.splitlines()[line - 1])
-            self.assertIn(out.error["message"], out.error["text"])
-
-    def test_what_only_looks_like_magic(self):
-        code = "text = '''\n%matplotlib inline\n!ls\n'''\nconfig = 3\nx = (7\n     %config)\n(x, text)"
-        out = self.fine(code)
-        self.assertEqual((out.result_json, out.stderr), ([1, "\n%matplotlib inline\n!ls\n"], ""))
-        out = self.fine("%matplotlib inline\n" + code)
-        self.assertEqual((out.result_json, out.stderr.count("\n")),
-                         ([1, "\n%matplotlib inline\n!ls\n"], 1))
-        # Broken elsewhere: the error is the one that python3 reports.
-        for code in "x = (1 %\n", "a = 5 !\n", "def f(:\n  '%d' % 3", "x = 'a\n%d' % 3", "what is 2%3?":
-            self.assertNotIn("not available", self.go(code).error["message"], code)
-
-    def test_magics_with_other_line_ends_and_text(self):
-        self.assertEqual(self.go(b"%matplotlib inline\r\nx = 2\r\nx").result, "2")
-        self.assertEqual(self.go("# é\n%matplotlib inline # ü\n'é'").result, "'é'")
-
-    def test_too_many_magics(self):
-        started = time.time()
-        out = self.go("%matplotlib inline\n" * 5000)
-        self.assertEqual(out.error["type"], "SyntaxError")
-        self.assertLess(time.time() - started, 20)
 
     # ---- variables that come with the code
 

@@ -15,10 +15,11 @@ from gc import disable as gc_disable, enable as gc_enable, isenabled as gc_is_en
 from time import perf_counter
 
 from base import __builtins__           # first: functions look builtins up there
+import notebook
 from base import Box, LINE_MAX, MESSAGE_MAX, clip, need
 from lint import lint as run_ruff
 from policy import Policy
-from source import NEEDLESS, ONLY_AST, TOP_LEVEL_AWAIT, name_of, refusal
+from source import ONLY_AST, SIGNS, TOP_LEVEL_AWAIT
 from walk import Walk
 
 FILENAME = "<code>"
@@ -27,7 +28,6 @@ BIG_LINES, BIG_BYTES = 20_000, 1 << 20      # above that a tree is made part by 
 PART = 4000                 # lines of a part
 LONG_LINE = 300             # characters above which code may be nested too deeply to compile
 LONG_STATEMENT = 1000       # the same for a statement of several lines
-MAGICS_MAX = 100            # notebook commands that are left out
 WARNINGS_MAX = 20
 MODULES_MAX = 20            # modules that are searched for
 SECONDS = 6.0               # after that the analysis of a long source stops
@@ -130,39 +130,57 @@ class Refused(Exception):
 
 
 def parse(text, walk):
-    """(tree, source it was made from). Leaves out needless notebook commands, as a run does."""
-    source = text.source
-    for _ in range(MAGICS_MAX):
-        try:
-            return compile(source, FILENAME, "exec", FLAGS | ONLY_AST, True), source
-        except SyntaxError as exc:
-            source, magic = without_magic(source, exc, text.lines)
-            if source is None:
-                raise Refused(describe_syntax(exc, text.lines)) from None
-            walk.list("recommendations", {
-                "rule": "magic", "line": exc.lineno, "column": 1,
-                "message": f"'{clip(magic, 60)}' is left out: {NEEDLESS[name_of(magic)]}"})
-        except (RecursionError, MemoryError):
-            return None, source         # a tree needs more of both than the compiler does
-        except ValueError as exc:       # null bytes, before 3.12
-            raise Refused(describe_syntax(SyntaxError(str(exc)), text.lines)) from None
-    raise Refused(describe_syntax(SyntaxError("too many notebook commands"), text.lines))
+    """(tree, source it was made from). Commands of notebooks become Python, as in a run."""
+    try:
+        return compile(text.source, FILENAME, "exec", FLAGS | ONLY_AST, True), text.source
+    except SyntaxError as exc:
+        error = exc
+    except (RecursionError, MemoryError):
+        return None, text.source        # a tree needs more of both than the compiler does
+    except ValueError as exc:           # null bytes, before 3.12
+        raise Refused(describe_syntax(SyntaxError(str(exc)), text.lines)) from None
+    source = without_commands(text, walk, error)
+    try:
+        return compile(source, FILENAME, "exec", FLAGS | ONLY_AST, True), source
+    except SyntaxError as exc:
+        raise Refused(describe_syntax(exc, text.lines)) from None
+    except (RecursionError, MemoryError):
+        return None, source
 
 
-def without_magic(source, exc, lines):
-    """(source without the line of the error, that line) if it is a needless command; else (None, None),
-    and the message for another command says what to write instead."""
-    number = exc.lineno
-    if type(number) is not int or not 1 <= number <= len(lines) or \
-            not (b"%" in source or b"!" in source or b"?" in source):
-        return None, None
-    line = lines[number - 1]
-    text = line.strip()
-    if not (text.startswith("%") and name_of(text) in NEEDLESS):
-        exc.msg = refusal(text) or exc.msg
-        return None, None
-    lines[number - 1] = line[:len(line) - len(line.lstrip())] + "pass"
-    return "\n".join(lines).encode("utf-8", "replace"), text
+def without_commands(text, walk, error):
+    """The source of a text that raised the error, with Python in the place of IPython's commands."""
+    given = any([sign in text.source for sign in SIGNS]) and notebook.text_of(text.source)
+    try:
+        lines, commands = notebook.find(given) if given else ((), ())
+    except SyntaxError as exc:
+        error, commands = exc, ()
+    if not commands:
+        raise Refused(describe_syntax(error, text.lines)) from None
+    source, commands = notebook.to_look_at(lines, commands)
+    for command in commands:
+        look_at_command(command, walk)
+    return source.encode("utf-8", "surrogatepass")
+
+
+def look_at_command(command, walk):
+    """Says what a command of a notebook is, and whether the policy allows it."""
+    module, policy = notebook.module_for(command), walk.policy
+    spot = {"line": command.first, "column": len(command.indent) + 1}
+    if policy.mode == "restricted" and not command.is_needless():
+        walk.list("violations", {
+            "kind": "command", "target": str(command), **spot, "layer": "python",
+            "reason": "notebook commands are not available in restricted mode",
+            "hint": "write it in plain Python"})
+    elif module and policy.mode != "restricted" and not policy.allows(module):
+        walk.list("violations", {
+            "kind": "import", "target": module, **spot, "layer": "python",
+            "reason": f"'{command}' needs the module '{module}'", "hint": policy.hint(module)})
+    walk.list("recommendations", {
+        "rule": "magic", **spot, "message": f"'{command}' is a command of IPython: sessions and runs "
+        f"of this server have it, python3 has not{notebook.advice_on(command)}"})
+    if command.name in notebook.MAKES_NAMES or "." in command.name:
+        walk.dynamic = walk.dynamic or f"'{command}' is used"
 
 
 def ask_compiler(source, text):

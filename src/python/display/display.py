@@ -53,9 +53,12 @@ BUNDLE, BY_ITSELF = "_repr_mimebundle_", "_ipython_display_"
 OTHERS = ("charts", "figures", "plotly_charts", "tables", "network", "policy", "scope", "advice",
           "statements", "visitor", "walk", "check", "lint", "guard", "restricted", "policed",
           "readonly", "transform", "wheels", "fresh", "origins", "pip_here", "env_vars")
+# These are imported in a box when code needs them, never ahead.
+LATE = "notebook", "shell", "magics", "timing", "lookup", "packages", "formats", "ipython"
 LIBRARIES = {
     "matplotlib.pyplot": "figures", "plotly.io._renderers": "figures", "pandas": "figures",
-    "IPython.core.display_functions": "figures", "PIL.ImageShow": "figures", "socket": "network",
+    "IPython.core.display_functions": "figures",
+    "IPython.core.getipython": "figures", "PIL.ImageShow": "figures", "socket": "network",
     "asyncio.selector_events": "network", "anyio._core._sockets": "network",
     "trio._highlevel_open_tcp_stream": "network", "ssl": "network", "pip": "pip_here", "inspect": "origins",
     "multiprocessing.spawn": "origins", "joblib.externals.loky.backend.spawn": "origins",
@@ -103,13 +106,13 @@ def own(name):
     """One of our modules. A warm zygote has imported all; after a cold start each is imported on demand. None
     stays in sys.modules, where user code may want its name."""
     if name not in Own:
-        hidden = {key: modules.pop(key) for key in (*Own, *OTHERS) if key in modules}
+        hidden = {key: modules.pop(key) for key in (*Own, *OTHERS, *LATE) if key in modules}
         path, sys.path = sys.path, [FOLDER]
         modules.update(Own)
         try:
             __import__(name)
         finally:
-            Own.update({key: modules.pop(key) for key in (*Own, *OTHERS) if key in modules})
+            Own.update({key: modules.pop(key) for key in (*Own, *OTHERS, *LATE) if key in modules})
             modules.update(hidden)
             sys.path = path
     return Own[name]
@@ -142,13 +145,23 @@ class Adopter:
         return None
 
 
+class StandIn:
+    """The last finder: has modules of IPython where it is not installed."""
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "IPython" and not name.startswith("IPython."):
+            return None
+        return own("ipython").spec_of(name)
+
+
 def install():
     """Called in the zygote, after the preloads."""
-    builtins.display = display
+    builtins.display, builtins.get_ipython = display, get_ipython
     for name in LIBRARIES:
         if name in modules:
             adopt(name)
     sys.meta_path.insert(0, Adopter())
+    sys.meta_path.append(StandIn)
 
 
 def prepare():
@@ -309,6 +322,10 @@ def exact(bundle):
 
 def bundle_of(value):
     """{MIME type: unchecked result of the value's method}."""
+    if Box.formats is not None:
+        found = Box.formats(value)
+        if found:
+            return found
     if is_figure(value):
         return own("figures").bundle_of(value)
     if is_plotly(value):
@@ -434,7 +451,8 @@ def pack(bundle, name):
 
 def is_rich(value):
     return has(value, BUNDLE) or has(value, BY_ITSELF) or is_figure(value) or \
-        any([has(value, method) for method in METHODS])
+        any([has(value, method) for method in METHODS]) or \
+        Box.formats is not None and bool(Box.formats(value))
 
 
 def plain_of(value):
@@ -600,6 +618,11 @@ def clear_output(wait=False):
         Shown.clear = True
     else:
         forget()
+
+
+def get_ipython():
+    """The shell of this run: run_line_magic(), system(), user_ns and others of IPython."""
+    return own("shell").the_shell()
 
 
 def show_value(value):

@@ -316,6 +316,14 @@ def adopt_ipython(functions):
                 setattr(module, name, getattr(core, name))
 
 
+def adopt_shell(module):
+    """Gives IPython's own get_ipython() the shell of this run."""
+    module.get_ipython = core.get_ipython
+    package = modules.get("IPython")
+    if package is not None and "get_ipython" in vars(package):
+        package.get_ipython = core.get_ipython
+
+
 def adopt_pandas(pandas):
     """Sets the width of pandas, which otherwise assumes a terminal of 80 columns and hides the rest."""
     if not pandas.get_option("display.max_columns"):
@@ -334,5 +342,5 @@ def adopt_pillow(module):
 
 ADOPT = {
     PYPLOT: adopt_pyplot, RENDERERS: adopt_plotly, "pandas": adopt_pandas, "PIL.ImageShow": adopt_pillow,
-    "IPython.core.display_functions": adopt_ipython,
+    "IPython.core.display_functions": adopt_ipython, "IPython.core.getipython": adopt_shell,
 }

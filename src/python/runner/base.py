@@ -50,6 +50,8 @@ class Box:
     names = 0               # number of names in __main__ before user code
     linecache = None        # KnownSources, the cache of linecache
     rich = None             # the module display
+    formats = None          # bundles by functions that code has registered: formats.py
+    pretty = None           # the same for the text of a result
     replacement = None      # of _constrictor, for the module network
     rehearse_plain = None   # of _constrictor: rehearses a run in C
     flush_all = None        # of _constrictor: flushes the streams of the C library

@@ -37,7 +37,8 @@ def plain(value, depth=16):
 
 def describe_value(value, answer):
     try:
-        text = str(value) if Box.named else repr(value)     # those callers expect str()
+        # Callers with named results expect str().
+        text = str(value) if Box.named else (Box.pretty or repr)(value)
     except Exception as exc:
         text = f"<repr failed: {type_name(exc)}: {message_of(exc)}>"
     answer["result"] = clip(text, TEXT_MAX)
