@@ -214,11 +214,9 @@ class Video(DisplayObject):
         self.attributes = html_attributes
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        source = str(self.url)
         if self.data is not None:
-            source = f"data:{self.mimetype};base64," + \
-                need("binascii", "b2a_base64")(bytes(self.data), newline=False).decode()
-        source = need("html", "escape")(source)
+            return {self.mimetype: bytes(self.data), "text/plain": repr(self)}
+        source = need("html", "escape")(str(self.url))
         return {"text/html": f'<{self._tag} {self.attributes} src="{source}"></{self._tag}>',
                 "text/plain": repr(self)}
 
