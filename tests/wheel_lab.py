@@ -446,6 +446,7 @@ def add_good(lab):
     lab.add(wheel("lab-elsewhere", "1.0", tag="cp311-cp311-win_amd64"))
     lab.add(wheel("lab-future", "1.0", requires_python=">=3.99"), requires_python=">=3.99")
     lab.add(source("lab-source", "1.0"))
+    lab.add(source("sklearn", "0.0"))       # as on real indexes: a project without wheels that holds the import name
     lab.add(wheel("lab-young", "1.0"))
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     lab.add(wheel("lab-young", "2.0"), uploaded=now)

@@ -199,13 +199,14 @@ static bool is_own(const struct net_address *a, uint16_t port)
            memcmp(&mine, a, sizeof mine) == 0;
 }
 
-// Only a rule of the operator for exactly this address opens it: 0.0.0.0/0 means the world.
+// Only a rule of the operator for exactly this address opens it (0.0.0.0/0 means the world), or, in
+// a box that installs, the operator's package index on its own port.
 static bool is_own_and_shut(const struct conn *c, const struct net_address *a)
 {
     const struct net_rules *rules[NET_RULE_SETS_MAX];
     if (netbox_rule_sets(c->box, rules) == 0)
         return true;
-    return !net_names_address(rules[0], a, c->port) && is_own(a, c->port);
+    return !net_names_address(rules[0], c->host, a, c->port) && is_own(a, c->port);
 }
 
 static void refuse_own(struct conn *c, const struct net_address *a)

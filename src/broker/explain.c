@@ -71,7 +71,7 @@ static const char *article(enum net_scope scope)
     return strchr("aeiou", net_scope_name(scope)[0]) ? "an" : "a";
 }
 
-static void explain_scope(const struct net_verdict *v, struct refusal *r)
+static void explain_scope(const struct netbox *b, const struct net_verdict *v, struct refusal *r)
 {
     char text[NET_ADDRESS_TEXT] = "", why[256];
     if (r->address)
@@ -85,6 +85,13 @@ static void explain_scope(const struct net_verdict *v, struct refusal *r)
         snprintf(why, sizeof why, "this is %s %s address", article(v->scope),
                  net_scope_name(v->scope));
     sentence(r, why);
+    if (strcmp(b->key, NET_INSTALLER) == 0) {
+        snprintf(r->hint, sizeof r->hint,
+                 "a package index may be there if the operator names it: --index-url for the "
+                 "index, --index-host %s:%u for a host of its files",
+                 r->host ? r->host : text, r->port ? r->port : 443);
+        return;
+    }
     snprintf(
         r->hint, sizeof r->hint,
         "only a rule of the operator for exactly this address opens it, such as --allow-host %s",
@@ -103,7 +110,7 @@ void explain_verdict(const struct netbox *b, const char *action, const char *hos
         return;
     }
     switch (v->reason) {
-    case NET_SCOPE_REFUSED: explain_scope(v, ret); return;
+    case NET_SCOPE_REFUSED: explain_scope(b, v, ret); return;
     case NET_DENIED:
         snprintf(why, sizeof why, "the rule '%s' denies it", v->rule);
         sentence(ret, why);

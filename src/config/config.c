@@ -298,6 +298,7 @@ void config_format_origin(const struct config *c, enum config_key key, struct co
         snprintf(buf, CONFIG_DESCRIBE_MAX, "the default of the tool set '%s'",
                  config_set_defaults[origin.set].set);
         break;
+    case CONFIG_FROM_PIP: snprintf(buf, CONFIG_DESCRIBE_MAX, "the settings of pip"); break;
     case CONFIG_FROM_DOTENV:
         snprintf(buf, CONFIG_DESCRIBE_MAX, "%s in line %u of '.env'", o->env[origin.env].name,
                  origin.line);

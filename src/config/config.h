@@ -4,7 +4,8 @@
 // config before the first fork; from then on all processes only read it.  It owns no memory.
 //
 // Where values come from, strongest first: command line, environment, the file given with --config,
-// the file .env in the current folder, the default of a named tool set, the default.  Every value
+// the file .env in the current folder, pip's own settings (the package index only), the default of
+// a named tool set, the default.  Every value
 // given is checked, even one that a stronger source overrides: a mistake must show at once, not on
 // the day the override goes away.
 
@@ -50,6 +51,7 @@ enum {
 enum config_source {
     CONFIG_FROM_DEFAULT,
     CONFIG_FROM_SET, // the default of a tool set: config_sets.def
+    CONFIG_FROM_PIP, // what the operator told pip: config_pip.c
     CONFIG_FROM_DOTENV,
     CONFIG_FROM_FILE,
     CONFIG_FROM_ENV,
@@ -193,6 +195,7 @@ int config_read_flags(struct config *c, unsigned command, int *argc, char ***arg
 int config_read_environment(struct config *c, struct err *e);
 int config_read_file(struct config *c, const char *path, struct err *e);
 int config_read_dotenv(struct config *c, const char *path, struct err *e);
+void config_read_pip(struct config *c);   // config_pip.c: the package index, if none is set
 void config_apply_sets(struct config *c); // the defaults of the tool sets in c->tools
 
 enum { CONFIG_DESCRIBE_MAX = 256 };

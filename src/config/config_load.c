@@ -377,6 +377,8 @@ int config_load(struct config *c, unsigned command, int *argc, char ***argv, str
     r = config_read_dotenv(c, ".env", e);
     if (r < 0)
         return r;
+    if (command & (CONFIG_ENVS | CONFIG_SHOW))
+        config_read_pip(c);
     c->legacy_sse = c->legacy_sse || c->sse;
     if (c->debug && c->origins[CONFIG_KEY_log_level].source <= CONFIG_FROM_SET)
         c->log_level = LOG_DEBUG;

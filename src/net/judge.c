@@ -6,7 +6,8 @@
 // The order of decisions:
 //  1. a deny rule of any rule set, on the name, the address, or an IPv4 address inside of it;
 //  2. each rule set must allow the name, or the address where code connects to one;
-//  3. an address that is not public needs a rule of the operator's (sets[0]) about that address.
+//  3. an address that is not public needs a rule of the operator's (sets[0]) about that address, or
+//     about the host of the configured package index.
 
 #include <stdio.h>
 #include <string.h>
@@ -131,12 +132,24 @@ static const struct net_rule *find(const struct net_rules *set, const struct que
     return NULL;
 }
 
+// A host that the operator configured as the package index, as company mirrors are: its address is
+// the operator's choice.  SECURITY: only rules of the box that installs are so (policy.c), for one
+// exact name and port.  A cloud's metadata address stays shut, whatever a resolver answers: no
+// index is there, and it gives credentials to every client.
+static bool leads_inside(const struct net_rule *r, const struct question *q)
+{
+    return r->inside && q->host && names_host(r, q->host, q->length) && has_port(r, q->port) &&
+           q->scope != NET_METADATA && q->scope != NET_UNSPECIFIED && q->scope != NET_MULTICAST;
+}
+
 // SECURITY: only the operator can open addresses of internal networks, and only by naming the
 // address: a name that resolves to 127.0.0.1 is DNS rebinding.
 static bool is_opened(const struct net_rules *operator, const struct question * q)
 {
     for (size_t i = 0; i < operator->allow_count; i++) {
         const struct net_rule *r = &operator->allow[i];
+        if (leads_inside(r, q))
+            return true;
         // Bounds on requests apply to the name; an address rule with bounds is for connections to
         // that address.
         if (holds_address(r, q->address) && has_port(r, q->port) && opens(r, q->scope) &&
@@ -180,15 +193,17 @@ void net_judge(const struct net_rules *const *sets, size_t set_count, const char
         decide(ret, NET_ALLOWED, 0, first);
 }
 
-bool net_names_address(const struct net_rules *rules, const struct net_address *address,
-                       uint16_t port)
+bool net_names_address(const struct net_rules *rules, const char *host,
+                       const struct net_address *address, uint16_t port)
 {
+    struct question q;
+    ask(&q, host, address, port);
     for (size_t i = 0; i < rules->allow_count; i++) {
         const struct net_rule *r = &rules->allow[i];
         bool is_named = r->kind == NET_KIND_ADDRESS ||
                         (r->kind == NET_KIND_NETWORK &&
                          net_network_scope(&r->address, r->prefix) == NET_LOOPBACK);
-        if (is_named && holds_address(r, address) && has_port(r, port))
+        if ((is_named && holds_address(r, address) && has_port(r, port)) || leads_inside(r, &q))
             return true;
     }
     return false;

@@ -272,16 +272,19 @@ static void strip(char *text, const char *ends)
     }
 }
 
+static void scrub_variable(const char *name, const char *ends)
+{
+    char *value = name ? getenv(name) : NULL;
+    if (value)
+        strip(value, ends);
+}
+
 // /proc/PID/environ shows what is there now; children have a copy of it.
 static void scrub_environment(enum config_key key)
 {
     const char *ends = config_options[key].type == CONFIG_LIST ? "/?#," : "/?#";
-    for (unsigned i = 0; i < CONFIG_ENV_MAX; i++) {
-        const char *name = config_options[key].env[i].name;
-        char *value = name ? getenv(name) : NULL;
-        if (value)
-            strip(value, ends);
-    }
+    for (unsigned i = 0; i < CONFIG_ENV_MAX; i++)
+        scrub_variable(config_options[key].env[i].name, ends);
 }
 
 static int take_url(const struct config *c, enum config_key key, char *url,
@@ -335,6 +338,8 @@ int net_logins_take(struct config *c, struct err *e)
         r = keep(&all, e);
     scrub_environment(CONFIG_KEY_index_url);
     scrub_environment(CONFIG_KEY_extra_index_urls);
+    scrub_variable("PIP_INDEX_URL", "/?#"); // config_pip.c reads them
+    scrub_variable("PIP_EXTRA_INDEX_URL", "/?# \t\n");
     explicit_bzero(&all, sizeof all);
     explicit_bzero(&hosts, sizeof hosts);
     return r;

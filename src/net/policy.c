@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -220,7 +221,12 @@ int net_url_rule(const char *url, char ret[TEXT_ITEM_MAX + 1], struct err *e)
     const char *bracket = memchr(host, ']', n);
     bool has_port =
         memchr(bracket ? bracket : host, ':', n - (size_t)(bracket ? bracket - host : 0));
-    int length = snprintf(ret, TEXT_ITEM_MAX + 1, "%.*s%s", (int)n, host,
+    // The hosts file of a box has this name, so what arrives here is the address.
+    static const char local[] = "localhost";
+    size_t k = sizeof local - 1;
+    bool here = strncasecmp(host, local, k) == 0 && (n == k || host[k] == ':');
+    int length = snprintf(ret, TEXT_ITEM_MAX + 1, "%s%.*s%s", here ? "127.0.0.1" : "",
+                          (int)(here ? n - k : n), here ? host + k : host,
                           has_port ? ""
                           : tls    ? ":443"
                                    : ":80");
@@ -257,6 +263,16 @@ static int add_url_host(struct text_list *hosts, const char *host, struct err *e
                    : 0;
 }
 
+// SECURITY: names of indexes may lead to private addresses: the operator chose the host and runs
+// it. A name of --allow-url may not, because callers write the rest of that address; neither may a
+// host that was learned (is_one_host), because the index's pages name it: a hostile index could
+// point it at any service of the internal network.
+static void open_inside(struct net_rules *rules, size_t count)
+{
+    for (size_t i = 0; i < count && i < rules->allow_count; i++)
+        rules->allow[i].inside = rules->allow[i].kind == NET_KIND_HOST;
+}
+
 // Without a configured index it is pip's own: net_policy_learn().
 static int make_installer(struct net_policy *p, const struct config *c, struct err *e)
 {
@@ -277,12 +293,16 @@ static int make_installer(struct net_policy *p, const struct config *c, struct e
         bad = add_index(hosts, c->index_url, e);
     for (size_t i = 0; bad == 0 && i < c->extra_index_urls.count; i++)
         bad = add_index(hosts, c->extra_index_urls.items[i], e);
+    size_t indexes = hosts->count;
     for (size_t i = 0; bad == 0 && i < c->allow_urls.count; i++)
         bad = add_url_host(hosts, c->allow_urls.items[i], e);
     if (bad < 0)
         return bad;
     bad = net_rules_from_lists(hosts, &c->deny_hosts, &p->installer.rules, e);
-    return bad < 0 ? err_wrap(e, "--index-host") : 0;
+    if (bad < 0)
+        return err_wrap(e, "--index-host");
+    open_inside(&p->installer.rules, indexes);
+    return 0;
 }
 
 // Is this rule fit to be learned?

@@ -42,6 +42,7 @@ struct net_rule {
     const char *host;      // in `text`; BELOW: without "*."
     char *text;            // as it was written, then the host
     struct net_http *http; // NULL: no bounds
+    bool inside;           // a HOST: its name may lead to private addresses; only policy.c sets it
 };
 
 static inline bool net_rule_any_port(const struct net_rule *r)

@@ -92,9 +92,10 @@ struct net_verdict {
 void net_judge(const struct net_rules *const *sets, size_t set_count, const char *host,
                const struct net_address *address, uint16_t port, struct net_verdict *ret);
 
-// Does a rule allow exactly this address, not only a network around it?  A loopback network counts.
-bool net_names_address(const struct net_rules *rules, const struct net_address *address,
-                       uint16_t port);
+// Does a rule allow exactly this address, not only a network around it?  A loopback network counts,
+// and the configured package index whose name `host` (or NULL) leads there.
+bool net_names_address(const struct net_rules *rules, const char *host,
+                       const struct net_address *address, uint16_t port);
 
 // Do rules about this host and port bound methods or paths?  Then every request must be judged.
 // `host` is normalised, or the text of the address where code connects to one; NULL is the

@@ -50,7 +50,7 @@ FIRST = TOOLS[0]
 LONG = os.environ.get("LONG")
 if not LONG:                # pip works in tests/api/test_envs.py; LONG=1: with each of them here
     TOOLS = TOOLS[:1]
-OF_RESOLVERS = 15           # rows of FAILURES that depend on the resolver
+OF_RESOLVERS = 16           # rows of FAILURES that depend on the resolver
 LIMITS = {"bytes": 50 << 20, "files": 1000, "packages": 20}
 
 
@@ -447,7 +447,8 @@ class Installing(Folders if LONG else object):
     # requirements, code, words of the answer
     FAILURES = [
         (["lab-god"], "package_not_found", ["lab-god", "did you mean lab-good"]),
-        (["sklearn"], "package_not_found", ["scikit-learn"]),
+        (["PIL"], "package_not_found", ["did you mean pillow"]),
+        (["sklearn"], "no_wheel", ["did you mean scikit-learn"]),
         (["lab-orphan"], "package_not_found", ["lab-nowhere"]),
         (["lab-good==9"], "version_not_found", ["==9", "2.0, 1.5, 1.0"]),
         (["lab-needs", "lab-old"], "conflict", ["lab-needs and lab-old"]),

@@ -371,6 +371,54 @@ static void test_hosts_that_are_learned(void **state)
     net_policy_free(p);
 }
 
+static bool may_install_from(const struct net_policy *p, const char *host, const char *address,
+                             uint16_t port)
+{
+    const struct net_rules *rules = &net_policy_of(p, NET_INSTALLER)->rules;
+    struct net_address a;
+    struct net_verdict v;
+    assert_int_equal(net_address_parse(address, &a), 0);
+    net_judge(&rules, 1, host, &a, port, &v);
+    assert_int_equal(net_names_address(rules, host, &a, port),
+                     v.reason == NET_ALLOWED && v.scope != NET_PUBLIC);
+    return v.reason == NET_ALLOWED;
+}
+
+// The name of the operator's index may lead inside; no other name may, whoever gave it.
+static void test_an_index_inside(void **state)
+{
+    (void)state;
+    struct err e;
+    struct net_rules rules = {0};
+    config.network_file[0] = '\0';
+    snprintf(config.index_url, sizeof config.index_url, "https://index.corp.test/simple");
+    assert_int_equal(text_list_add(&config.index_hosts, "files.corp.test:8443,*.cdn.test"), 0);
+    assert_int_equal(text_list_add(&config.allow_urls, "urls.corp.test"), 0);
+    struct net_policy *p = net_policy_load(&config, -1, &e);
+    assert_non_null(p);
+    json_t *o = json_pack("[s]", "learned.corp.test:443");
+    assert_int_equal(net_rules_from_json(o, &rules, &e), 0);
+    assert_int_equal(net_policy_learn(p, &rules, &e), 0);
+    net_rules_done(&rules);
+    json_decref(o);
+    static const char *const inside[] = {"10.0.0.7", "127.0.0.1", "192.168.1.1", "203.0.113.80",
+                                         "fd00::7"};
+    for (size_t i = 0; i < ARRAY_LEN(inside); i++) {
+        assert_true(may_install_from(p, "index.corp.test", inside[i], 443));
+        assert_true(may_install_from(p, "files.corp.test", inside[i], 8443));
+        assert_false(may_install_from(p, "index.corp.test", inside[i], 80));
+        assert_false(may_install_from(p, "files.corp.test", inside[i], 443));
+        assert_false(may_install_from(p, "a.cdn.test", inside[i], 443));
+        assert_false(may_install_from(p, "urls.corp.test", inside[i], 443));
+        assert_false(may_install_from(p, "learned.corp.test", inside[i], 443));
+        assert_false(may_install_from(p, NULL, inside[i], 443));
+    }
+    static const char *const never[] = {"169.254.169.254", "0.0.0.0", "224.0.0.1", "fd00:ec2::254"};
+    for (size_t i = 0; i < ARRAY_LEN(never); i++)
+        assert_false(may_install_from(p, "index.corp.test", never[i], 443));
+    net_policy_free(p);
+}
+
 // Without an index of the operator's nothing is open until it is known which one pip asks.
 static void test_no_index_is_no_host(void **state)
 {
@@ -444,6 +492,7 @@ int main(void)
         POLICY_TEST(no_memory_is_an_error),
         cmocka_unit_test_setup(test_hosts_that_are_learned, begin),
         cmocka_unit_test_setup(test_no_index_is_no_host, begin),
+        cmocka_unit_test_setup(test_an_index_inside, begin),
         cmocka_unit_test(test_proxies),
     };
     return cmocka_run_group_tests_name("policy", tests, NULL, NULL);

@@ -26,6 +26,9 @@ ALIASES = {"sklearn": "scikit-learn", "cv2": "opencv-python-headless", "pil": "p
            "bs4": "beautifulsoup4", "dateutil": "python-dateutil", "dotenv": "python-dotenv",
            "skimage": "scikit-image", "crypto": "pycryptodome", "docx": "python-docx", "pptx": "python-pptx",
            "fitz": "pymupdf", "serial": "pyserial", "jwt": "pyjwt", "git": "gitpython", "attr": "attrs",
+           "imblearn": "imbalanced-learn", "umap": "umap-learn", "faiss": "faiss-cpu", "bio": "biopython",
+           "zmq": "pyzmq", "usb": "pyusb", "openssl": "pyopenssl", "dns": "dnspython", "slugify": "python-slugify",
+           "psycopg2": "psycopg2-binary", "mysqldb": "mysqlclient", "pkg-resources": "setuptools",
            "mpl-toolkits": "matplotlib", "magic": "python-magic", "opencv": "opencv-python-headless"}
 KNOWN = """numpy pandas matplotlib scipy scikit-learn requests seaborn polars pyarrow plotly sympy pillow
     beautifulsoup4 lxml pyyaml openpyxl xlsxwriter flask fastapi django sqlalchemy httpx aiohttp pydantic
@@ -118,7 +121,7 @@ class Diagnosis:
         others = {requirement.key for requirement in self.install.requirements} - {key}
         names = self.sources.names() if self.sources.indexes or self.sources.folder else set()
         if key in ALIASES:
-            return f"did you mean {ALIASES[key]}? It is imported as {key} but has another name on the index"
+            return meant(key)
         close = difflib.get_close_matches(key, {*others, *names, *KNOWN} - {key}, 3, 0.8)
         return f"did you mean {' or '.join(close)}?" if close else "check the spelling on the web page of the index"
 
@@ -158,7 +161,7 @@ class Diagnosis:
             self.without(right, lambda item: not self.is_usable(item), "no_wheel", requirement,
                          f"{key} {' '.join(written(clauses).split())} has no wheel for CPython {sys.version_info[0]}."
                          f"{sys.version_info[1]} on {tags.platforms()[-1].partition('_')[2]}".replace("  ", " "),
-                         self.which_pythons(right, found))
+                         meant(key) if key in ALIASES else self.which_pythons(right, found))
 
     def without(self, right, is_out, code, requirement, message, hint):
         left = {version: [item for item in items if not is_out(item)] for version, items in right.items()}
@@ -236,9 +239,11 @@ class Diagnosis:
     def check_reach(self):
         """Finds files on a host that the broker denies: the tool only saw a failed connection."""
         own = {urllib.parse.urlsplit(index.url).netloc for index in self.sources.indexes}
-        for url in re.findall(r"error sending request for url \((https?://[^\s)]{1,1000})\)", self.said):
-            host = urllib.parse.urlsplit(url).netloc
-            if host not in own and own:
+        hosts = [urllib.parse.urlsplit(url).netloc for url in
+                 re.findall(r"error sending request for url \((https?://[^\s)]{1,1000})\)", self.said)]
+        hosts += map(":".join, re.findall(r"Pool\(host='([^']{1,300})', port=(\d{1,5})\)", self.said))      # pip
+        for host in hosts:
+            if own and not {host, re.sub(r":(443|80)$", "", host)} & own:
                 raise Failure("index_unreachable", f"the index keeps files at {clean(host, 100)}, which cannot be "
                               "reached", self.named(None), OTHER_HOST, self.said)
 
@@ -279,6 +284,11 @@ class Diagnosis:
         first = " and ".join(names[:4])
         raise Failure("conflict", f"these cannot be installed together: {first}", names[0],
                       f"loosen the version of one of them: {first}; resolver_says has the reason", said)
+
+
+def meant(key):
+    """For import names. The index may have a project of that name too: an empty one, or another one."""
+    return f"did you mean {ALIASES[key]}? It is imported as {key} but has another name on the index"
 
 
 def age_of(tag):

@@ -58,6 +58,7 @@ class Redirects(urllib.request.HTTPRedirectHandler):
 
 
 REFUSED = re.compile(r"\[(?:[a-z_]*not_allowed|denied)\]")      # a denial by the broker, with its reason
+PRIVATE = re.compile(r"\[address_not_public\]")
 OTHER_HOST = "the index uses another host for its files: the operator has to name it with --index-host"
 
 
@@ -66,7 +67,8 @@ def reason_of(exc):
     reason = getattr(exc, "reason", exc)
     if isinstance(reason, (socket.timeout, TimeoutError)):
         return "no answer in time"
-    return clean(reason, 200) or type(exc).__name__
+    text = re.sub(r"^\[Errno -?\d+\] |(?<=\]); .*", "", str(reason))      # without the broker's hint
+    return clean(text, 200) or type(exc).__name__
 
 
 class Links(html.parser.HTMLParser):
@@ -128,10 +130,17 @@ class Index:
             raise self.unreachable(exc, url) from None
 
     def unreachable(self, exc, url):
-        host = urllib.parse.urlsplit(url).netloc
-        return Failure("index_unreachable", f"the index at {clean(host, 100)} cannot be reached: {reason_of(exc)}",
-                       hint=OTHER_HOST if REFUSED.search(str(exc)) else
-                       "check that the index is up, its address (index-url) is right, and the server may reach it")
+        parts = urllib.parse.urlsplit(url)
+        port = "" if parts.port else ":443" if parts.scheme == "https" else ":80"
+        if PRIVATE.search(str(exc)):
+            hint = (f"an index may have such an address if the operator names it: with --index-url, or with "
+                    f"--index-host {clean(parts.netloc, 100)}{port} a host that has only its files")
+        elif REFUSED.search(str(exc)):
+            hint = OTHER_HOST
+        else:
+            hint = "check that the index is up, its address (index-url) is right, and the server may reach it"
+        return Failure("index_unreachable", f"the index at {clean(parts.netloc, 100)} cannot be reached: "
+                       f"{reason_of(exc)}", hint=hint)
 
     def page(self, path, most):
         """(content type, bytes, address) or None."""
