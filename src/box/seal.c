@@ -68,7 +68,8 @@ static int become(const struct seal_plan *p, struct err *e)
     if (p->id == 0 || p->id >= UINT32_MAX) // root, or "leave it" for the kernel
         return err_set(e, ERR_INTERNAL, 0, NULL, "the %s cannot be uid %lld", p->name,
                        (long long)p->id);
-    if (setgroups(0, NULL) < 0 || creds_become((uid_t)p->id) < 0)
+    const gid_t group = p->group;
+    if (setgroups(group != 0, &group) < 0 || creds_become((uid_t)p->id) < 0)
         return err_set(e, ERR_SYSTEM, errno, NULL, "become uid %u", (unsigned)p->id);
     return 0;
 }

@@ -43,6 +43,7 @@ struct seal_plan {
     int ignored_signals[SEAL_SIGNALS_MAX]; // 0: none
     bool raises_files;                     // the limit of open files, as far as it goes
     int64_t id;                            // the new uid and gid; -1: they stay as they are
+    uint32_t group;                        // with a new id, one more group; 0: none
 
     // Reach (steps 9 to 11).
     uint32_t landlock_abi; // 0: this kernel has no Landlock

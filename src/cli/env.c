@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // env: `constrictor env`.  cmd_env() works in the first process: it reads the command line and
-// looks for a server that uses the environments.  If there is one, it asks that server over REST;
-// else it opens the environments itself, with a keeper and a gate of its own.
+// looks for a server that uses the environments and has an address.  If there is one, it asks that
+// server over REST; else it opens the environments itself, with a keeper and a gate of its own.
 
 #include "cli/env.h"
 
@@ -96,18 +96,15 @@ static int read_operands(struct env_command *ask, int argc, char **argv, struct 
     return 0;
 }
 
-bool env_find_server(const struct config *c, char *ret, size_t cap, int *ret_pid)
+bool env_find_server(const struct config *c, char *ret, size_t cap)
 {
     char path[PATH_MAX], text[1200];
     struct err e;
-    uint64_t pid;
-    ret[0] = '\0';
-    *ret_pid = 0;
     if (state_find(c, geteuid() == 0, getenv("XDG_STATE_HOME"), getenv("HOME"), path, &e) < 0)
         return false;
     _cleanup_close_ int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     _cleanup_close_ int fd = folder < 0 ? -1
-                                        : openat(folder, "environments.lock",
+                                        : openat(folder, "environments.server",
                                                  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     // The kernel drops the server's lock when it ends, in any way; ours goes with the descriptor.
     if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK)
@@ -115,14 +112,10 @@ bool env_find_server(const struct config *c, char *ret, size_t cap, int *ret_pid
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
     text[n > 0 ? n : 0] = '\0';
     char *line = strchr(text, '\n');
-    if (!line)
-        return true;
-    *line++ = '\0';
+    if (!line || strncmp(++line, "http", 4) != 0)
+        return false;
     line[strcspn(line, "\n")] = '\0';
-    if (text_parse_u64(text, 1, INT_MAX, &pid) == 0)
-        *ret_pid = (int)pid;
-    if (strncmp(line, "http", 4) == 0)
-        snprintf(ret, cap, "%s", line);
+    snprintf(ret, cap, "%s", line);
     return true;
 }
 
@@ -156,19 +149,11 @@ static int cmd_env(const struct config *c, int argc, char **argv)
     struct env_command ask = {.config = c, .packages = json_array(), .fd = -1};
     struct err e;
     char url[1100];
-    int pid;
     if (!ask.packages || read_operands(&ask, argc, argv, &e) < 0 || read_preload(&ask, &e) < 0)
         return cli_fail(&e, c->json);
     if (c->url[0])
         return with_file(&ask, c->url);
-    if (!env_find_server(c, url, sizeof url, &pid))
-        return with_file(&ask, NULL);
-    if (url[0])
-        return with_file(&ask, url);
-    (void)err_set(&e, ERR_BUSY, 0,
-                  "end it, or choose another folder with --state, or a server with --url",
-                  "another program, process %d, uses this state folder", pid);
-    return cli_fail(&e, c->json);
+    return with_file(&ask, env_find_server(c, url, sizeof url) ? url : NULL);
 }
 
 const struct command command_env = {

@@ -46,9 +46,8 @@ struct env_command {
 int env_local(const struct env_command *ask);
 int env_remote(const struct env_command *ask, const char *url);
 
-// Whether a server uses our state folder.  True: `ret` is its address, "" when it has none, and
-// `ret_pid` its process.
-bool env_find_server(const struct config *c, char *ret, size_t cap, int *ret_pid);
+// Whether a server that uses our state folder has an address; then `ret` is it.
+bool env_find_server(const struct config *c, char *ret, size_t cap);
 
 // Opens the file of a verb that has one.  At the end a complete file takes its final name.
 int env_file_open(struct env_command *ask, struct err *e);

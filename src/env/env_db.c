@@ -18,7 +18,7 @@
 #include "json/dump.h"
 
 enum {
-    SCHEMA_VERSION = 2,
+    SCHEMA_VERSION = 3,
     VALUE_MAX = 4 << 20,
     JOBS_KEPT = 2000,
     ANSWERS_KEPT = 200,
@@ -42,10 +42,11 @@ static const char schema[] =
     "CREATE INDEX member_wheel ON member(wheel);"
     "CREATE TABLE job("
     " number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL,"
-    " name TEXT NOT NULL, done INTEGER NOT NULL, status TEXT NOT NULL, at INTEGER NOT NULL);"
+    " name TEXT NOT NULL, done INTEGER NOT NULL, status TEXT NOT NULL, at INTEGER NOT NULL,"
+    " server INTEGER NOT NULL DEFAULT 0);"
     "CREATE INDEX job_name ON job(owner, name, number);"
     "CREATE INDEX job_done ON job(done);"
-    "PRAGMA user_version = 2;"
+    "PRAGMA user_version = 3;"
     "COMMIT;";
 
 // Version 1 called an unpacked wheel a layer and its SHA-256 "wheel".  Texts in JSON cannot contain
@@ -65,18 +66,26 @@ static const char from_version_1[] =
     "PRAGMA user_version = 2;"
     "COMMIT;";
 
+// One server at a time had the folder, so that no job said whose it was.
+static const char from_version_2[] = "BEGIN;"
+                                     "ALTER TABLE job ADD COLUMN server INTEGER NOT NULL DEFAULT 0;"
+                                     "PRAGMA user_version = 3;"
+                                     "COMMIT;";
+
 // Tables that came later and may be lost: they have no schema version.
 static const char later_schema[] =
     "CREATE TABLE IF NOT EXISTS answer("
     " key TEXT PRIMARY KEY, said TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS preload("
     " owner TEXT NOT NULL, name TEXT NOT NULL, said TEXT NOT NULL, PRIMARY KEY(owner, name))"
-    " WITHOUT ROWID;";
+    " WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS server(number INTEGER PRIMARY KEY, oldest INTEGER NOT NULL);";
 
 #define STATEMENTS(X)                                                                              \
     X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
     X(COMMIT, "COMMIT")                                                                            \
     X(ROLLBACK, "ROLLBACK")                                                                        \
+    X(DATA_VERSION, "PRAGMA data_version")                                                         \
     X(GET, "SELECT python, requirements, lock, bytes, created, used, id FROM environment "         \
            "WHERE owner = ?1 AND name = ?2")                                                       \
     X(LIST, "SELECT name, python, packages, bytes, created, used FROM environment "                \
@@ -113,14 +122,18 @@ static const char later_schema[] =
                    "UPDATE SET said = excluded.said, at = excluded.at")                            \
     X(TRIM_ANSWERS, "DELETE FROM answer WHERE at < ?1 OR key NOT IN "                              \
                     "(SELECT key FROM answer ORDER BY at DESC LIMIT ?2)")                          \
-    X(PUT_JOB,                                                                                     \
-      "INSERT INTO job(id, owner, name, done, status, at) VALUES(?1, ?2, ?3, ?4, ?5, ?6) "         \
-      "ON CONFLICT(id) DO UPDATE SET done = excluded.done, status = excluded.status, "             \
-      "at = excluded.at")                                                                          \
+    X(PUT_JOB, "INSERT INTO job(id, owner, name, done, status, at, server) "                       \
+               "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) "                                               \
+               "ON CONFLICT(id) DO UPDATE SET done = excluded.done, status = excluded.status, "    \
+               "at = excluded.at")                                                                 \
     X(TRIM_JOBS, "DELETE FROM job WHERE number <= (SELECT MAX(number) FROM job) - ?1")             \
     X(GET_JOB, "SELECT status FROM job WHERE owner = ?1 AND id = ?2")                              \
     X(JOBS, "SELECT status FROM job WHERE owner = ?1 AND name = ?2 ORDER BY number DESC LIMIT ?3") \
-    X(LEFT, "SELECT status, id, owner, name FROM job WHERE done = 0 LIMIT ?1")                     \
+    X(LEFT, "SELECT status, id, owner, name, server FROM job WHERE done = 0 LIMIT ?1")             \
+    X(PUT_SERVER, "INSERT INTO server(number, oldest) VALUES(?1, ?2) ON CONFLICT(number) DO "      \
+                  "UPDATE SET oldest = excluded.oldest")                                           \
+    X(DROP_SERVER, "DELETE FROM server WHERE number = ?1")                                         \
+    X(SERVERS, "SELECT number, oldest FROM server")                                                \
     X(GET_PRELOAD, "SELECT said FROM preload WHERE owner = ?1 AND name = ?2")                      \
     X(PUT_PRELOAD, "INSERT INTO preload(owner, name, said) VALUES(?1, ?2, ?3) "                    \
                    "ON CONFLICT(owner, name) DO UPDATE SET said = excluded.said")                  \
@@ -141,6 +154,7 @@ static const char *const sql_of[S_MAX] = {
 
 struct env_db {
     struct database db;
+    int64_t version; // of the data, as SQLite counts the changes of others
 };
 
 void env_row_clear(struct env_row *r)
@@ -156,6 +170,13 @@ static json_t *take_json(sqlite3_stmt *s, int column)
 {
     const char *text = (const char *)sqlite3_column_text(s, column);
     return text ? json_loadb(text, (size_t)sqlite3_column_bytes(s, column), 0, NULL) : NULL;
+}
+
+bool env_db_changed(struct env_db *d)
+{
+    int64_t had = d->version;
+    d->version = database_number(&d->db, had, S_DATA_VERSION, "");
+    return d->version != had;
 }
 
 // ---- environments -------------------------------------------------------------------------------
@@ -396,14 +417,14 @@ int env_db_keep_answer(struct env_db *d, const char *key, json_t *said, int64_t 
 
 // ---- jobs ---------------------------------------------------------------------------------------
 
-int env_db_put_job(struct env_db *d, const char *id, const char *owner, const char *name, bool over,
-                   json_t *status, int64_t now_ms, struct err *e)
+int env_db_put_job(struct env_db *d, const char *id, const char *owner, const char *name,
+                   unsigned server, bool over, json_t *status, int64_t now_ms, struct err *e)
 {
     _cleanup_free_ char *text = dump_text(status);
     if (!text)
         return err_set(e, ERR_SYSTEM, 0, NULL, "the server is out of memory");
-    int r =
-        database_run(&d->db, e, S_PUT_JOB, "sssisi", id, owner, name, (int64_t)over, text, now_ms);
+    int r = database_run(&d->db, e, S_PUT_JOB, "sssisii", id, owner, name, (int64_t)over, text,
+                         now_ms, (int64_t)server);
     if (r == 0 && over)
         r = database_run(&d->db, e, S_TRIM_JOBS, "i", (int64_t)JOBS_KEPT);
     return r;
@@ -425,12 +446,37 @@ json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_
     while (list && sqlite3_step(s) == SQLITE_ROW) {
         json_t *status = take_json(s, 0);
         if (!owner)
-            status = json_pack("{s:o, s:s, s:s, s:s}", "status", status ? status : json_object(),
-                               "id", sqlite3_column_text(s, 1), "owner", sqlite3_column_text(s, 2),
-                               "name", sqlite3_column_text(s, 3));
+            status = json_pack(
+                "{s:o, s:s, s:s, s:s, s:I}", "status", status ? status : json_object(), "id",
+                sqlite3_column_text(s, 1), "owner", sqlite3_column_text(s, 2), "name",
+                sqlite3_column_text(s, 3), "server", (json_int_t)sqlite3_column_int64(s, 4));
         if (status)
             (void)json_array_append_new(list, status);
     }
+    database_finish(s);
+    return list;
+}
+
+// ---- servers that share the folder --------------------------------------------------------------
+
+int env_db_put_server(struct env_db *d, unsigned number, int64_t oldest_ms)
+{
+    return database_run(&d->db, NULL, S_PUT_SERVER, "ii", (int64_t)number, oldest_ms);
+}
+
+void env_db_drop_server(struct env_db *d, unsigned number)
+{
+    (void)database_run(&d->db, NULL, S_DROP_SERVER, "i", (int64_t)number);
+}
+
+json_t *env_db_servers(struct env_db *d)
+{
+    sqlite3_stmt *s = database_bind(&d->db, S_SERVERS, "");
+    json_t *list = json_array();
+    while (list && sqlite3_step(s) == SQLITE_ROW)
+        (void)json_array_append_new(list,
+                                    json_pack("[I, I]", (json_int_t)sqlite3_column_int64(s, 0),
+                                              (json_int_t)sqlite3_column_int64(s, 1)));
     database_finish(s);
     return list;
 }
@@ -455,9 +501,9 @@ int env_db_put_preload(struct env_db *d, const char *owner, const char *name, js
 
 // ---- opening ------------------------------------------------------------------------------------
 
-struct env_db *env_db_open(int folder, struct err *ret_damage, struct err *e)
+struct env_db *env_db_open(int folder, bool in_use, struct err *ret_damage, struct err *e)
 {
-    static const char *const steps[] = {from_version_1};
+    static const char *const steps[] = {from_version_1, from_version_2};
     static const struct database_plan plan = {.name = ENV_DB_PREFIX,
                                               .what = "the list of environments",
                                               .folder = "the folder environments/rows",
@@ -476,8 +522,10 @@ struct env_db *env_db_open(int folder, struct err *ret_damage, struct err *e)
         (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "open the list of environments");
         return NULL;
     }
-    if (database_open(&d->db, &plan, folder, ret_damage, e) == 0)
+    if (database_open(&d->db, &plan, folder, in_use, ret_damage, e) == 0) {
+        (void)env_db_changed(d);
         return d;
+    }
     free(d);
     return NULL;
 }

@@ -36,9 +36,12 @@ struct env_row {
 };
 void env_row_clear(struct env_row *r);
 
-// As catalogue_open().
-struct env_db *env_db_open(int folder, struct err *ret_damage, struct err *e);
+// As catalogue_open().  `in_use`: by another server, so that a damaged one is an error.
+struct env_db *env_db_open(int folder, bool in_use, struct err *ret_damage, struct err *e);
 void env_db_close(struct env_db *d);
+
+// Has another server changed anything since the last call?
+bool env_db_changed(struct env_db *d);
 
 // ---- environments -------------------------------------------------------------------------------
 
@@ -88,12 +91,20 @@ int env_db_keep_answer(struct env_db *d, const char *key, json_t *said, int64_t 
 
 // ---- jobs ---------------------------------------------------------------------------------------
 
-// Stores a job's status, as envs_status() shows it.
-int env_db_put_job(struct env_db *d, const char *id, const char *owner, const char *name, bool over,
-                   json_t *status, int64_t now_ms, struct err *e);
+// Stores a job's status, as envs_status() shows it.  `server`: the number of the one that does it.
+int env_db_put_job(struct env_db *d, const char *id, const char *owner, const char *name,
+                   unsigned server, bool over, json_t *status, int64_t now_ms, struct err *e);
 json_t *env_db_get_job(struct env_db *d, const char *owner, const char *id); // new, or NULL
-// The jobs of an environment, newest first; `owner` NULL: all that have not ended.
+// The jobs of an environment, newest first; `owner` NULL: all that have not ended, as {"status",
+// "id", "owner", "name", "server"}.
 json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_t most);
+
+// ---- servers that share the folder --------------------------------------------------------------
+
+// What began before `oldest_ms` on this server has ended.
+int env_db_put_server(struct env_db *d, unsigned number, int64_t oldest_ms);
+void env_db_drop_server(struct env_db *d, unsigned number);
+json_t *env_db_servers(struct env_db *d); // [[number, oldest_ms]], new
 
 // ---- preloaded modules: env/preload.h -----------------------------------------------------------
 

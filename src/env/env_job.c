@@ -8,7 +8,9 @@
 //   (1) a job is in `jobs` from envs_change() to its end, first come first; `active` counts the
 //       started ones.
 //   (2) at most one job of an environment is started: the first.
-//   (3) callbacks are never called from within envs_change() or envs_need().
+//   (3) a started job has the lock of its environment and, with others, that of the wheels
+//       (env_share.h).
+//   (4) callbacks are never called from within envs_change() or envs_need().
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -23,7 +25,12 @@
 #include "env/env_text.h"
 #include "json/encode.h"
 
-enum { TELL_EVERY_US = 100000, LINE_MAX_BYTES = 300 };
+enum {
+    TELL_EVERY_US = 100000,
+    LINE_MAX_BYTES = 300,
+    LOOK_MS = 100, // at what another server does
+    STORES_MAX = 50,
+};
 
 static const char *const state_names[ENV_STATE_MAX] = {
 #define X(name, text) [name] = text,
@@ -79,6 +86,17 @@ static void add_line(struct env_job *j, const char *text)
     (void)json_array_append_new(j->log, json_string(line));
 }
 
+static void store_status(struct env_job *j, bool over)
+{
+    struct envs *v = j->all;
+    struct err e;
+    json_t *status = env_job_status(j);
+    if (!status || env_db_put_job(v->db, j->id, j->owner, j->name, v->share.number, over, status,
+                                  env_now_ms(), &e) < 0)
+        log_line(LOG_ERROR, "the state of installation %s could not be stored", j->id);
+    json_decref(status);
+}
+
 void env_job_tell(struct env_job *j, enum env_state state, double progress, const char *text)
 {
     bool changed = state != j->state;
@@ -87,6 +105,8 @@ void env_job_tell(struct env_job *j, enum env_state state, double progress, cons
         j->progress = progress;
     if (text && text[0])
         add_line(j, text);
+    if (changed && !env_share_is_alone(&j->all->share))
+        store_status(j, false); // for those who ask another server
     int64_t now_us = clock_us();
     if (!j->on_progress || (!changed && now_us - j->told_us < TELL_EVERY_US))
         return;
@@ -106,8 +126,12 @@ void env_job_free(struct env_job *j)
     j->all->installer->stop(j);
     TAILQ_REMOVE(&v->jobs, j, list);
     v->job_count--;
-    if (j->started)
+    timer_stop(&j->again);
+    if (j->started) {
         v->active--;
+        env_share_give(&v->share, j->owner, j->name);
+        (void)env_lock_wheels(v);
+    }
     while ((w = TAILQ_FIRST(&j->waits))) {
         TAILQ_REMOVE(&j->waits, w, list);
         w->job = NULL;
@@ -146,10 +170,8 @@ static void end(struct env_job *j, enum env_state state)
     j->state = state;
     if (state == ENV_READY)
         j->progress = 1;
+    store_status(j, true);
     json_t *status = env_job_status(j);
-    if (!status ||
-        env_db_put_job(v->db, j->id, j->owner, j->name, true, status, env_now_ms(), &e) < 0)
-        log_line(LOG_ERROR, "the result of installation %s could not be stored", j->id);
     if (j->on_done && status)
         j->on_done(j, status, j->argument);
     json_decref(status);
@@ -222,6 +244,11 @@ static json_t *difference(const json_t *now, const json_t *before)
     return list;
 }
 
+static void on_again(void *argument)
+{
+    env_job_finish(argument);
+}
+
 void env_job_finish(struct env_job *j)
 {
     struct envs *v = j->all;
@@ -239,6 +266,9 @@ void env_job_finish(struct env_job *j)
         env_known_keep(j);
         end(j, ENV_READY);
         return;
+    } else if (e.code == ERR_BUSY && j->stores++ < STORES_MAX &&
+               timer_set(&j->again, v->gate->base, LOOK_MS, on_again, j)) {
+        return; // another server was writing
     }
     env_job_fail(j, NULL, &e);
 }
@@ -314,8 +344,6 @@ static int plan(struct env_job *j, struct err *e)
 static void start(struct env_job *j)
 {
     struct err e;
-    j->started = true;
-    j->all->active++;
     j->began_us = clock_us();
     if (plan(j, &e) < 0) {
         env_job_fail(j, NULL, &e);
@@ -350,18 +378,43 @@ static bool is_first(const struct env_job *j)
     return true;
 }
 
+// False: another server changes this environment, or removes wheels.
+static bool take(struct env_job *j)
+{
+    struct envs *v = j->all;
+    if (!env_share_take(&v->share, j->owner, j->name))
+        return false;
+    v->active++;
+    if (env_lock_wheels(v)) {
+        j->started = true;
+        return true;
+    }
+    v->active--;
+    env_share_give(&v->share, j->owner, j->name);
+    return false;
+}
+
 static void on_soon(void *argument)
 {
     struct envs *v = argument;
     struct env_job *j, *next;
+    bool waits = false;
+    if (v->removing)
+        return; // env_tidy.c calls env_jobs_start_soon()
     for (j = TAILQ_FIRST(&v->jobs); j && v->active < ENV_ACTIVE_MAX; j = next) {
         next = TAILQ_NEXT(j, list);
         if (j->started || !is_first(j))
             continue;
+        if (!take(j)) {
+            waits = true;
+            continue;
+        }
         start(j); // may free it, and others
         env_jobs_start_soon(v);
         return;
     }
+    if (waits && !timer_set(&v->soon, v->gate->base, LOOK_MS, on_soon, v))
+        log_line(LOG_ERROR, "out of memory: an installation does not start");
 }
 
 void env_jobs_start_soon(struct envs *v)
@@ -467,7 +520,8 @@ static struct env_job *queue_job(struct gate *g, const struct env_job_plan *o, s
     TAILQ_INSERT_TAIL(&v->jobs, j, list);
     v->job_count++;
     json_t *status = env_name_new(j->id) < 0 ? NULL : env_job_status(j);
-    int r = status ? env_db_put_job(v->db, j->id, j->owner, j->name, false, status, j->queued_ms, e)
+    int r = status ? env_db_put_job(v->db, j->id, j->owner, j->name, v->share.number, false, status,
+                                    j->queued_ms, e)
                    : env_no_memory(e);
     json_decref(status);
     if (r < 0) {
@@ -506,9 +560,17 @@ int envs_cancel(struct gate *g, const char *owner, const char *job, struct err *
         TAILQ_FOREACH (j, &v->jobs, list)
             if (strcmp(j->id, job) == 0 && strcmp(j->owner, owner) == 0)
                 break;
-    if (!j)
-        return err_set(e, ERR_JOB_UNKNOWN, 0, "ask for its status: it may be done already",
-                       "there is no running installation of this name");
+    if (!j) {
+        json_t *status = v && v->db ? envs_status(g, owner, job, e) : NULL;
+        const char *state = json_string_value(json_object_get(status, "state"));
+        bool over = !state || strcmp(state, "ready") == 0 || strcmp(state, "failed") == 0 ||
+                    strcmp(state, "cancelled") == 0;
+        json_decref(status);
+        return err_set(e, ERR_JOB_UNKNOWN, 0,
+                       over ? "ask for its status: it may be done already"
+                            : "another server on this state folder runs it: cancel it there",
+                       "there is no running installation of this name here");
+    }
     j->cancelled = true;
     if (j->exec) {
         v->installer->cancel(j);

@@ -11,6 +11,7 @@
 #include "base/timer.h"
 #include "env/env_db.h"
 #include "env/env_porter.h"
+#include "env/env_share.h"
 #include "env/envs.h"
 #include "files/scratch.h"
 #include "run/gate.h"
@@ -81,6 +82,8 @@ struct env_job {
     unsigned rounds; // in which it learned hosts of the index
     double progress;
     int64_t began_us, queued_ms, told_us;
+    struct timer again;         // stores the result once more, when another server was writing
+    unsigned stores;            // how often that was tried
     json_t *log;                // the last lines
     struct env_row row;         // before the job; requirements NULL: there was none
     json_t *wanted;             // all requirements, old and new
@@ -110,9 +113,11 @@ struct envs {
     json_t *paths; // cache of envs_path(), by "owner/name"
     TAILQ_HEAD(, env_job) jobs;
     size_t job_count, active;
+    struct env_share share;
     struct timer soon; // starts what can be started
     struct timer tidy; // removes unused wheels
     bool swept;
+    size_t removing; // requests to the porter that remove wheels; no install begins meanwhile
     struct env_ask *sweeping;
     // What the box that installs may reach: a rule set of run/network.h; NULL: not known yet.
     json_t *index;
@@ -121,6 +126,8 @@ struct envs {
 
 int64_t env_now_ms(void);
 void env_forget_paths(struct envs *v); // after an environment changed
+// Ends the jobs of servers that do not live any more: they changed nothing.
+void env_end_left_jobs(struct envs *v, bool own_too);
 int env_no_memory(struct err *e);
 json_t *env_job_status(const struct env_job *j); // new
 
@@ -144,5 +151,6 @@ void env_import(struct env_job *j); // ENV_IMPORT: env_job_finish() or env_job_f
 void env_tidy_open(struct envs *v);
 void env_tidy_close(struct envs *v);
 int env_make_room(struct envs *v, uint64_t bytes, struct err *e);
+bool env_lock_wheels(struct envs *v); // for what goes on now; false: try later
 
 #endif

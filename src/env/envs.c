@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -17,7 +18,7 @@
 #include "files/dbfolder.h"
 #include "net/policy.h"
 
-enum { USED_EVERY_MS = 60000, PATHS_MAX = 10000, SHOWN_MAX = 20, JOBS_SHOWN = 10 };
+enum { USED_EVERY_MS = 60000, PATHS_MAX = 10000, SHOWN_MAX = 20, JOBS_SHOWN = 10, LEFT_MAX = 4096 };
 
 #define WHEELS "/opt/wheels/"
 
@@ -41,13 +42,15 @@ void env_forget_paths(struct envs *v)
 
 // ---- opening and closing ------------------------------------------------------------------------
 
-// Ends the jobs that a killed server left: they changed nothing.
-static void end_left_jobs(struct envs *v)
+void env_end_left_jobs(struct envs *v, bool own_too)
 {
-    json_t *left = env_db_jobs(v->db, NULL, NULL, ENV_JOBS_MAX), *item;
+    json_t *left = env_db_jobs(v->db, NULL, NULL, LEFT_MAX), *item;
     size_t i;
     json_array_foreach (left, i, item) {
         json_t *status = json_object_get(item, "status");
+        unsigned server = (unsigned)json_integer_value(json_object_get(item, "server"));
+        if (server == v->share.number ? !own_too : env_share_is_alive(&v->share, server))
+            continue;
         (void)json_object_set_new(status, "state", json_string("failed"));
         (void)json_object_set_new(
             status, "error",
@@ -56,7 +59,7 @@ static void end_left_jobs(struct envs *v)
                       "requirement", "resolver_says", "hint", "start it again"));
         (void)env_db_put_job(v->db, json_string_value(json_object_get(item, "id")),
                              json_string_value(json_object_get(item, "owner")),
-                             json_string_value(json_object_get(item, "name")), true, status,
+                             json_string_value(json_object_get(item, "name")), server, true, status,
                              env_now_ms(), NULL);
     }
     json_decref(left);
@@ -76,11 +79,22 @@ static int open_db(struct envs *v, struct err *e)
     }
     if (dbfolder_use(f->state_folder, e) < 0)
         return -1;
+    (void)umask(0007); // as root, other servers write the rows by their group
     dbfolder_also(ENV_DB_PREFIX, f->environments_rows);
-    v->db = env_db_open(f->environments_rows, &damage, e);
+    if (env_share_open(&v->share, f->environments_rows, f->environments->number, e) < 0)
+        return -1;
+    v->db = env_db_open(f->environments_rows, !env_share_is_alone(&v->share), &damage, e);
     if (damage.message[0])
         log_line(LOG_ERROR, "the list of environments was damaged; a new one is started: %s",
                  damage.message);
+    if (v->db) {
+        (void)env_db_put_server(v->db, v->share.number,
+                                0); // env_tidy.c, later: adopted sessions are old
+        env_end_left_jobs(v, true);
+        env_share_opened(&v->share);
+    } else {
+        env_share_close(&v->share);
+    }
     return v->db ? 0 : -1;
 }
 
@@ -106,6 +120,7 @@ int envs_open(struct gate *g, const struct env_installer *installer, struct err 
     }
     v->gate = g;
     v->installer = installer;
+    v->share.fd = -1;
     static const struct gate_part porter = {.on_porter_link = env_porter_link,
                                             .close = env_porter_close};
     gate_attach(g, &porter);
@@ -120,9 +135,9 @@ int envs_open(struct gate *g, const struct env_installer *installer, struct err 
     if (check_constraints(g->facts->config, e) < 0) {
         v->error = *e;
         env_db_close(TAKE_PTR(v->db));
+        env_share_close(&v->share);
         return -1;
     }
-    end_left_jobs(v);
     env_tidy_open(v);
     warm_boxes_open(g);
     return 0;
@@ -142,6 +157,7 @@ void envs_close(struct gate *g)
     json_decref(v->index);
     json_decref(v->paths);
     env_db_close(v->db);
+    env_share_close(&v->share); // last: the locks end with it
     free(v);
 }
 
@@ -243,6 +259,10 @@ int envs_path(struct gate *g, const char *owner, const char *name, json_t **ret,
     struct envs *v = usable(g, e);
     if (!v || env_check_name(name, e) < 0)
         return -1;
+    if (env_db_changed(v->db)) {
+        env_forget_paths(v);
+        v->swept = false; // another server may have left something
+    }
     snprintf(key, sizeof key, "%s/%s", owner, name);
     json_t *entry = json_object_get(v->paths, key);
     if (!entry && look_up(v, key, owner, name, &entry, e) < 0)
@@ -267,7 +287,7 @@ static const char *state_of(struct envs *v, const char *owner, const char *name)
     TAILQ_FOREACH (j, &v->jobs, list)
         if (j->state < ENV_READY && strcmp(j->owner, owner) == 0 && strcmp(j->name, name) == 0)
             return "installing";
-    return "ready";
+    return env_share_is_taken(&v->share, owner, name) ? "installing" : "ready";
 }
 
 static json_t *base_entry(struct gate *g)
@@ -362,16 +382,25 @@ static int check_python(const struct gate *g, const char *python, struct err *e)
     return r;
 }
 
-int envs_create(struct gate *g, const char *owner, const char *name, const char *python,
-                struct err *e)
+// By a job of this server, which has the lock then.
+static bool is_own(const struct envs *v, const char *owner, const char *name)
 {
-    struct envs *v = usable(g, e);
+    const struct env_job *j;
+    TAILQ_FOREACH (j, &v->jobs, list)
+        if (j->started && strcmp(j->owner, owner) == 0 && strcmp(j->name, name) == 0)
+            return true;
+    return false;
+}
+
+static int changing(const char *name, struct err *e)
+{
+    return err_set(e, ERR_ENV_BUSY, 0, "wait until that is done, or cancel it",
+                   "packages are being installed into the environment '%s'", name);
+}
+
+static int create(struct envs *v, const char *owner, const char *name, struct err *e)
+{
     struct env_row row;
-    if (!v || env_check_name(name, e) < 0 || check_python(g, python, e) < 0)
-        return -1;
-    if (strncmp(name, ENV_SET_PREFIX, sizeof ENV_SET_PREFIX - 1) == 0)
-        return err_set(e, ERR_BAD_VALUE, 0, "choose another name",
-                       "names that begin with '" ENV_SET_PREFIX "' belong to sets of packages");
     int r = env_db_get(v->db, owner, name, &row, e);
     env_row_clear(&row);
     if (r < 0)
@@ -383,11 +412,29 @@ int envs_create(struct gate *g, const char *owner, const char *name, const char 
         return err_set(e, ERR_QUOTA, 0, "delete some", "there are %d environments already",
                        ENV_OWNER_MAX);
     row = (struct env_row){.requirements = json_array(), .lock = json_array()};
-    snprintf(row.python, sizeof row.python, "%s", python_of(g));
+    snprintf(row.python, sizeof row.python, "%s", python_of(v->gate));
     r = row.requirements && row.lock ? env_db_put(v->db, owner, name, &row, env_now_ms(), e)
                                      : env_no_memory(e);
     env_row_clear(&row);
     env_forget_paths(v);
+    return r;
+}
+
+int envs_create(struct gate *g, const char *owner, const char *name, const char *python,
+                struct err *e)
+{
+    struct envs *v = usable(g, e);
+    if (!v || env_check_name(name, e) < 0 || check_python(g, python, e) < 0)
+        return -1;
+    if (strncmp(name, ENV_SET_PREFIX, sizeof ENV_SET_PREFIX - 1) == 0)
+        return err_set(e, ERR_BAD_VALUE, 0, "choose another name",
+                       "names that begin with '" ENV_SET_PREFIX "' belong to sets of packages");
+    bool own = is_own(v, owner, name);
+    if (!own && !env_share_take(&v->share, owner, name))
+        return changing(name, e);
+    int r = create(v, owner, name, e);
+    if (!own)
+        env_share_give(&v->share, owner, name);
     return r;
 }
 
@@ -399,10 +446,10 @@ int envs_delete(struct gate *g, const char *owner, const char *name, struct err 
     if (strcmp(name, ENV_BASE) == 0)
         return err_set(e, ERR_BAD_VALUE, 0, "reset it to remove its packages",
                        "the environment '" ENV_BASE "' cannot be deleted");
-    if (strcmp(state_of(v, owner, name), "ready") != 0)
-        return err_set(e, ERR_ENV_BUSY, 0, "wait until that is done, or cancel it",
-                       "packages are being installed into the environment '%s'", name);
+    if (strcmp(state_of(v, owner, name), "ready") != 0 || !env_share_take(&v->share, owner, name))
+        return changing(name, e);
     int r = env_db_delete(v->db, owner, name, env_now_ms(), e);
+    env_share_give(&v->share, owner, name);
     if (r >= 0)
         warm_boxes_forget(g, owner, name); // a new one of this name starts from nothing
     env_forget_paths(v);
@@ -425,6 +472,24 @@ static bool is_about(const json_t *status, const char *key)
     return false;
 }
 
+static bool is_over(const json_t *status)
+{
+    const char *state = json_string_value(json_object_get(status, "state"));
+    return state && (strcmp(state, "ready") == 0 || strcmp(state, "failed") == 0 ||
+                     strcmp(state, "cancelled") == 0);
+}
+
+// A job of another server, which may have been killed, or one that has ended.
+static json_t *stored_status(struct envs *v, const char *owner, const char *job)
+{
+    json_t *status = env_db_get_job(v->db, owner, job);
+    if (!status || is_over(status))
+        return status;
+    json_decref(status);
+    env_end_left_jobs(v, false);
+    return env_db_get_job(v->db, owner, job);
+}
+
 json_t *envs_status(struct gate *g, const char *owner, const char *job, struct err *e)
 {
     struct envs *v = usable(g, e);
@@ -434,7 +499,7 @@ json_t *envs_status(struct gate *g, const char *owner, const char *job, struct e
     TAILQ_FOREACH (j, &v->jobs, list)
         if (strcmp(j->id, job) == 0 && strcmp(j->owner, owner) == 0)
             return env_job_status(j);
-    json_t *status = env_db_get_job(v->db, owner, job);
+    json_t *status = stored_status(v, owner, job);
     if (!status) {
         (void)err_set(e, ERR_JOB_UNKNOWN, 0, "ask for the status by environment or package instead",
                       "there is no installation '%.40s'", job);
@@ -484,6 +549,11 @@ json_t *envs_status_of(struct gate *g, const char *owner, const char *name, cons
             found = env_job_status(j); // the newest is the last
         }
     jobs = found ? NULL : env_db_jobs(v->db, owner, name, 200);
+    if (json_array_size(jobs) && !is_over(json_array_get(jobs, 0))) {
+        json_decref(jobs);
+        env_end_left_jobs(v, false);
+        jobs = env_db_jobs(v->db, owner, name, 200);
+    }
     json_array_foreach (jobs, i, item) {
         if (!found && (!key[0] || is_about(item, key)))
             found = json_incref(item);

@@ -340,7 +340,7 @@ struct catalogue *catalogue_open(int folder, struct err *ret_damage, struct err 
         (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "open the catalogue of artifacts");
         return NULL;
     }
-    if (database_open(&c->db, &plan, folder, ret_damage, e) == 0)
+    if (database_open(&c->db, &plan, folder, false, ret_damage, e) == 0)
         return c;
     free(c);
     return NULL;

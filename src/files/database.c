@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "files/dbfolder.h"
 
-enum { BUSY_MS = 2000, NAME_BYTES = 64 };
+enum { BUSY_MS = 1000, NAME_BYTES = 64 };
 enum found { FOUND_GOOD, FOUND_DAMAGED, FOUND_UNUSABLE };
 
 static const char *file_of(const struct database *d, const char *suffix, char ret[NAME_BYTES])
@@ -33,6 +33,9 @@ int database_failed(const struct database *d, struct err *e)
         (primary == SQLITE_IOERR && sqlite3_system_errno(d->db) == ENOSPC))
         return err_set(e, ERR_DISK_FULL, 0, "make room on the disk of the state folder",
                        "%s cannot grow: the disk is full", d->plan->what);
+    if (primary == SQLITE_BUSY)
+        return err_set(e, ERR_BUSY, 0, "try again", "another server is writing to %s",
+                       d->plan->what);
     return err_set(e, ERR_STATE_FOLDER, 0,
                    "look at the state folder; the next start replaces a damaged database",
                    "%s: %s (%d)", d->plan->what, sqlite3_errmsg(d->db), code);
@@ -150,7 +153,8 @@ static int configure(const struct database *d)
         "PRAGMA journal_size_limit = 4194304"};
     char text[64];
     (void)sqlite3_extended_result_codes(d->db, 1);
-    (void)sqlite3_busy_timeout(d->db, BUSY_MS); // a killed gate may still be exiting
+    (void)sqlite3_busy_timeout(d->db,
+                               BUSY_MS); // another server writes, or a killed gate is still exiting
     (void)sqlite3_limit(d->db, SQLITE_LIMIT_LENGTH, d->plan->value_bytes_max);
     for (size_t i = 0; i < ARRAY_LEN(options); i++)
         (void)sqlite3_db_config(d->db, options[i].option, options[i].on, NULL);
@@ -247,7 +251,7 @@ static int move_aside(const struct database *d, int folder, struct err *e)
     return r;
 }
 
-int database_open(struct database *d, const struct database_plan *plan, int folder,
+int database_open(struct database *d, const struct database_plan *plan, int folder, bool in_use,
                   struct err *ret_damage, struct err *e)
 {
     *ret_damage = (struct err){0};
@@ -256,7 +260,9 @@ int database_open(struct database *d, const struct database_plan *plan, int fold
     if (!d->statements)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "open %s", plan->what);
     enum found found = open_once(d, e);
-    if (found == FOUND_DAMAGED) {
+    if (found == FOUND_DAMAGED && in_use) {
+        err_hint(e, "end the other servers of %s, and start this one again", plan->folder);
+    } else if (found == FOUND_DAMAGED) {
         *ret_damage = *e;
         close_once(d);
         if (move_aside(d, folder, e) == 0)

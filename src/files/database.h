@@ -18,7 +18,7 @@
 
 #include "base/err.h"
 
-// Describes one database.  All of it is static.
+// Describes one database.  All of it is static, and borrowed.
 struct database_plan {
     const char *name;   // of its files: NAME.db, NAME.damaged
     const char *what;   // in errors: "the catalogue of artifacts"
@@ -41,9 +41,10 @@ struct database {
     sqlite3_stmt **statements;
 };
 
-// Call dbfolder_use() first.  A damaged database is moved aside and a new one begun; then
-// *ret_damage says what was wrong, else its message is "".
-int database_open(struct database *d, const struct database_plan *plan, int folder,
+// `in_use`: by another server, so that a damaged one stays.  Call dbfolder_use() first.  A damaged
+// database is moved aside and a new one begun; then *ret_damage says what was wrong, else its
+// message is "".
+int database_open(struct database *d, const struct database_plan *plan, int folder, bool in_use,
                   struct err *ret_damage, struct err *e);
 void database_close(struct database *d);
 

@@ -19,11 +19,14 @@
 
 static int the_folder = -1, other_folder = -1;
 static const char *other_prefix;
+static mode_t other_mode;
 
 void dbfolder_also(const char *prefix, int folder)
 {
+    struct stat st;
     other_prefix = prefix;
     other_folder = folder;
+    other_mode = fstat(folder, &st) == 0 && st.st_mode & S_IWGRP ? 0660 : 0600;
 }
 
 static int folder_of(const char *name)
@@ -43,8 +46,10 @@ static bool is_plain(const char *name)
 
 static int open_in(const char *name, int flags, int mode)
 {
-    (void)mode; // only the gate may open the files, whatever SQLite asks
-    return is_plain(name) ? openat(folder_of(name), name, flags | O_NOFOLLOW | O_CLOEXEC, 0600)
+    (void)mode; // only gates may open the files, whatever SQLite asks
+    int folder = folder_of(name);
+    return is_plain(name) ? openat(folder, name, flags | O_NOFOLLOW | O_CLOEXEC,
+                                   folder == other_folder ? other_mode : 0600)
                           : -1;
 }
 

@@ -13,6 +13,7 @@
 #define DBFOLDER_VFS "constrictor"
 
 // Files whose names begin with `prefix`, which is borrowed as well, are in a folder of their own.
+// If a group may write there, it may write them, too.
 void dbfolder_also(const char *prefix, int folder);
 
 // From now on SQLite finds its files directly in `folder`, which is borrowed; a second call changes

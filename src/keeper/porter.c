@@ -24,6 +24,7 @@ void keeper_porter_open(struct keeper_porter *p, const struct keeper_plan *plan,
         log_err(LOG_WARN, &e);
         p->helper.main = NULL;
     }
+    p->environments.number = state->number;
     helper_init(&p->helper);
 }
 

@@ -34,6 +34,7 @@ static struct seal_plan make_seal_plan(const struct keeper_facts *facts, int *so
     p.keep[p.keep_count++] = sock;
     p.keep[p.keep_count++] = parent;
     p.keep[p.keep_count++] = folder;
+    p.group = facts->environments->wheels_group;
     p.ignored_signals[0] = SIGPIPE; // an export into a pipe
     p.ignored_signals[1] = SIGXFSZ; // a file beyond a limit of its size: EFBIG
     p.files = SEAL_FILES_OF_TREE;
@@ -47,14 +48,14 @@ int porter_main(int sock, const struct keeper_facts *facts)
     struct porter *p = &porter;
     struct err e;
     int parent = facts->environments->folder, folder = facts->environments->wheels;
-    *p = (struct porter){.keeper = sock, .gate = -1, .wheels = {.parent = -1, .folder = -1}};
+    *p = (struct porter){
+        .keeper = sock, .gate = -1, .wheels = {.parent = -1, .folder = -1, .lock = -1}};
     TAILQ_INIT(&p->queue);
     log_init((enum log_level)facts->config->log_level, "constrictor porter");
-    (void)umask(0022); // boxes have other uids, and read what the porter writes
     struct seal_plan plan = make_seal_plan(facts, &p->keeper, &parent, &folder);
     int r = seal_identity(&plan, &e);
     if (r == 0)
-        r = wheels_open(&p->wheels, parent, folder, &e);
+        r = wheels_open(&p->wheels, parent, folder, facts->environments->number, &e);
     // SECURITY: only the wheels: the rest of the folder, with the gate's database, is out of reach.
     plan.folder = p->wheels.folder;
     if (r == 0)

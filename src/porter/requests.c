@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -173,6 +174,8 @@ static int do_list(struct porter *p, const struct request *q, struct err *e)
     size_t count;
     bool more;
     const char *after = text_of(q->words, "after");
+    if (!after[0])
+        (void)wheels_sweep(&p->wheels, NULL); // of other servers, which were killed
     if (after[0] && !wheels_is_id(after))
         return err_set(e, ERR_PROTOCOL, EINVAL, NULL, "after");
     char(*ids)[WHEEL_ID + 1] = malloc(PORTER_LIST_MAX * sizeof *ids);
@@ -260,7 +263,8 @@ static int do_export(struct porter *p, const struct request *q, struct err *e)
 // An unnamed file for a manifest that is too long for a datagram.
 static int manifest_file(const struct porter *p, const json_t *manifest, struct err *e)
 {
-    static const char name[] = "tmp-manifest";
+    char name[32];
+    snprintf(name, sizeof name, "tmp-%04u-manifest", p->wheels.number % 10000);
     _cleanup_free_ char *text = json_dumps(manifest, JSON_COMPACT);
     if (!text)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "pass on the manifest");

@@ -32,7 +32,7 @@ static int go_down(struct unpack *p, const char *part, size_t length, struct err
     memcpy(name, part, length);
     name[length] = '\0';
     int parent = p->folders[p->depth];
-    if (mkdirat(parent, name, 0755) < 0 && errno != EEXIST)
+    if (mkdirat(parent, name, 0775) < 0 && errno != EEXIST)
         return fileio_write_failed(e, errno, "make a folder of a package");
     int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)

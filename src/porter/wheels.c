@@ -20,7 +20,8 @@
 #include "porter/folder.h"
 
 #define TMP_PREFIX "tmp-"
-static const char secret_file[] = "secret", secret_draft[] = "tmp-secret";
+static const char secret_file[] = "secret", secret_draft[] = "tmp-secret", lock_file[] = "porters";
+enum { LOCK_WAIT_MS = 10000, LOCK_LOOK_MS = 10, SECRET_BYTE = 0 };
 static const char fix[] = "see the server's log; removing the file may help";
 
 // ---- names --------------------------------------------------------------------------------------
@@ -68,13 +69,13 @@ int wheels_id(const struct wheels *s, const char *sha256, const char *scope, cha
     return 0;
 }
 
-static int random_name(char ret[WHEEL_TMP + 1], struct err *e)
+static int random_name(const struct wheels *s, char ret[WHEEL_TMP + 1], struct err *e)
 {
-    uint8_t bytes[(WHEEL_TMP - 4) / 2];
+    uint8_t bytes[(WHEEL_TMP - 8) / 2];
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
         return err_set(e, ERR_SYSTEM, errno, NULL, "getrandom");
-    memcpy(ret, TMP_PREFIX, 4);
-    to_hex(bytes, sizeof bytes, ret + 4);
+    snprintf(ret, WHEEL_TMP + 1, TMP_PREFIX "%04u", s->number % 10000);
+    to_hex(bytes, sizeof bytes, ret + 8);
     return 0;
 }
 
@@ -82,12 +83,14 @@ static int random_name(char ret[WHEEL_TMP + 1], struct err *e)
 
 // SECURITY: under another name first: a kill in between must not leave an empty secret, which
 // everyone could guess.
-static int make_secret(int folder, struct err *e)
+static int make_secret(const struct wheels *s, struct err *e)
 {
+    int folder = s->parent;
     uint8_t secret[WHEEL_SECRET];
     (void)unlinkat(folder, secret_draft, 0);
     _cleanup_close_ int fd =
-        openat(folder, secret_draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        openat(folder, secret_draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+               s->shared ? 0640 : 0600);
     if (fd < 0)
         return fileio_write_failed(e, errno, "make the secret of the environments");
     if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret)
@@ -121,15 +124,66 @@ static int read_secret(struct wheels *s, struct err *e)
     return 0;
 }
 
-int wheels_open(struct wheels *s, int parent, int folder, struct err *e)
+// ---- locks --------------------------------------------------------------------------------------
+
+// Locks of bytes, which the kernel drops when the process ends.  No box can open the file.
+static bool lock_byte(int fd, unsigned byte, short type)
 {
-    *s = (struct wheels){.parent = parent, .folder = folder};
-    int r = read_secret(s, e);
-    if (r == -ENOENT) {
-        r = make_secret(parent, e);
-        if (r == 0)
-            r = read_secret(s, e);
+    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    return fcntl(fd, F_SETLK, &l) == 0;
+}
+
+// A predecessor that was killed may still be ending.
+static int await_byte(int fd, unsigned byte, struct err *e)
+{
+    for (int waited_ms = 0; !lock_byte(fd, byte, F_WRLCK); waited_ms += LOCK_LOOK_MS) {
+        if ((errno != EAGAIN && errno != EACCES) || waited_ms >= LOCK_WAIT_MS)
+            return err_set(e, ERR_STATE_FOLDER, errno, fix, "lock 'environments/porters'");
+        (void)usleep(LOCK_LOOK_MS * 1000);
     }
+    return 0;
+}
+
+static bool has_porter(const struct wheels *s, unsigned number)
+{
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
+    return fcntl(s->lock, F_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+}
+
+static int take_lock(struct wheels *s, struct err *e)
+{
+    struct stat st;
+    s->lock = openat(s->parent, lock_file, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                     s->shared ? 0660 : 0600);
+    if (s->lock < 0 || fstat(s->lock, &st) < 0 || !S_ISREG(st.st_mode))
+        return err_set(e, ERR_STATE_FOLDER, errno, fix, "open 'environments/porters'");
+    return s->number ? await_byte(s->lock, s->number, e) : 0;
+}
+
+// Two servers that start at once must not make two secrets.
+static int find_secret(struct wheels *s, struct err *e)
+{
+    int r = read_secret(s, e);
+    if (r != -ENOENT)
+        return r;
+    if ((r = await_byte(s->lock, SECRET_BYTE, e)) < 0)
+        return r;
+    r = read_secret(s, e);
+    if (r == -ENOENT && (r = make_secret(s, e)) == 0)
+        r = read_secret(s, e);
+    (void)lock_byte(s->lock, SECRET_BYTE, F_UNLCK);
+    return r;
+}
+
+int wheels_open(struct wheels *s, int parent, int folder, unsigned number, struct err *e)
+{
+    struct stat st;
+    *s = (struct wheels){.parent = parent, .folder = folder, .lock = -1, .number = number};
+    s->shared = fstat(parent, &st) == 0 && st.st_mode & S_ISGID;
+    (void)umask(s->shared ? 0002 : 0022); // boxes have other uids, and read what is made
+    int r = take_lock(s, e);
+    if (r == 0)
+        r = find_secret(s, e);
     if (r < 0)
         wheels_close(s);
     return r;
@@ -140,6 +194,7 @@ void wheels_close(struct wheels *s)
     explicit_bzero(s->secret, sizeof s->secret);
     fd_close(&s->parent);
     fd_close(&s->folder);
+    fd_close(&s->lock);
 }
 
 // ---- making -------------------------------------------------------------------------------------
@@ -163,10 +218,10 @@ int wheels_check_room(const struct wheels *s, uint64_t bytes, struct err *e)
 
 int wheels_new(const struct wheels *s, char ret_name[WHEEL_TMP + 1], int *ret_fd, struct err *e)
 {
-    int r = random_name(ret_name, e);
+    int r = random_name(s, ret_name, e);
     if (r < 0)
         return r;
-    if (mkdirat(s->folder, ret_name, 0755) < 0)
+    if (mkdirat(s->folder, ret_name, 0775) < 0)
         return fileio_write_failed(e, errno, "make a folder for a package");
     int fd = openat(s->folder, ret_name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
@@ -211,7 +266,7 @@ void wheels_remove(const struct wheels *s, const char *name)
 int wheels_drop(const struct wheels *s, const char *id, struct err *e)
 {
     char name[WHEEL_TMP + 1];
-    int r = wheels_is_id(id) ? random_name(name, e)
+    int r = wheels_is_id(id) ? random_name(s, name, e)
                              : err_set(e, ERR_PROTOCOL, EINVAL, NULL, "not the ID of a wheel");
     if (r < 0)
         return r;
@@ -280,6 +335,18 @@ int wheels_list(const struct wheels *s, const char *after, char (*ret)[WHEEL_ID 
     return r;
 }
 
+static bool is_in_use(const struct wheels *s, const char *name)
+{
+    const char *digits = name + sizeof TMP_PREFIX - 1;
+    unsigned number = 0;
+    for (int i = 0; i < 4; i++)
+        if (digits[i] < '0' || digits[i] > '9')
+            return false;
+        else
+            number = 10 * number + (unsigned)(digits[i] - '0');
+    return number != s->number && has_porter(s, number);
+}
+
 int wheels_sweep(const struct wheels *s, struct err *e)
 {
     DIR *names = open_names(s, e);
@@ -287,7 +354,8 @@ int wheels_sweep(const struct wheels *s, struct err *e)
     if (!names)
         return -1;
     for (const struct dirent *d; (d = readdir(names));)
-        if (strncmp(d->d_name, TMP_PREFIX, sizeof TMP_PREFIX - 1) == 0) {
+        if (strncmp(d->d_name, TMP_PREFIX, sizeof TMP_PREFIX - 1) == 0 &&
+            !is_in_use(s, d->d_name)) {
             int failed = folder_remove(s->folder, d->d_name);
             if (failed < 0)
                 r = err_set(e, ERR_SYSTEM, -failed, NULL, "remove '%s' among the wheels",

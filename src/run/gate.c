@@ -38,6 +38,7 @@ static int seal(struct keeper_facts *facts, int *sock, struct err *e)
         p.keep[p.keep_count++] = &facts->environments_rows;
     if (facts->environments && facts->environments_note >= 0)
         p.keep[p.keep_count++] = &facts->environments_note;
+    p.group = facts->environments ? facts->environments->rows_group : 0;
     p.ignored_signals[0] = SIGXFSZ;
     p.filter = FILTER_GATE;
     p.files = SEAL_FILES_OF_FOLDERS;

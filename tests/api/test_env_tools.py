@@ -362,14 +362,6 @@ def test_without_a_state_folder_the_tools_say_so(program, index):
             assert call(c, "list_installed_packages")["environments"] == ["base"]
 
 
-def test_a_second_server_names_the_first(program, index):
-    with open_cli(program) as cli:
-        flags = ("--index-url", index.url, "--state", cli.folder / "state")
-        with connect(cli, *flags), connect(cli, *flags) as second:
-            said, code = refused(second, "install_package", packages="lab-good")
-            assert code == "busy" and "another server" in said
-
-
 # ---- REST ----------------------------------------------------------------------------------------
 
 

@@ -145,7 +145,7 @@ static inline void open_test_wheels(struct wheels *s)
     struct err e = {0};
     int folder, below;
     open_wheel_folders(&folder, &below);
-    if (wheels_open(s, folder, below, &e) < 0)
+    if (wheels_open(s, folder, below, 0, &e) < 0)
         fail_msg("%s", e.message);
 }
 

@@ -467,7 +467,8 @@ static void what_a_killed_server_left(void **state)
     (void)state;
     json_t *status = json_pack("{s:s, s:s, s:[s]}", "job", "job_x", "state", "unpacking",
                                "requirements", "lab-a");
-    assert_int_equal(env_db_put_job(gate.envs->db, "job_x", "me", "base", false, status, 1, &e), 0);
+    assert_int_equal(env_db_put_job(gate.envs->db, "job_x", "me", "base", 0, false, status, 1, &e),
+                     0);
     json_decref(status);
     add_wheel(W1, L1);
     close_envs();
@@ -587,6 +588,7 @@ static void an_older_database_is_converted(void **state)
     (void)state;
     static const char old[] =
         "DROP TABLE environment; DROP TABLE wheel; DROP TABLE member; DROP TABLE answer;"
+        "ALTER TABLE job DROP COLUMN server;"
         "CREATE TABLE environment("
         " id INTEGER PRIMARY KEY AUTOINCREMENT,"
         " owner TEXT NOT NULL, name TEXT NOT NULL, python TEXT NOT NULL,"

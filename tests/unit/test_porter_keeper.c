@@ -6,6 +6,7 @@
 #include "bundles.h"
 #include "keeper_child.h"
 
+#include <dirent.h>
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
@@ -222,8 +223,7 @@ static int gate_is_second(int sock, const struct keeper_facts *facts, void *argu
     (void)sock, (void)argument;
     const struct environments *env = facts->environments;
     MUST(env && env->folder == -1 && env->wheels == -1 && env->error.code == ERR_BUSY);
-    MUST(env->holder == 4711 && strcmp(env->holder_url, "http://127.0.0.1:9") == 0);
-    MUST(strstr(env->error.message, "another server"));
+    MUST(strstr(env->error.message, "another server, process 4711"));
     return 0;
 }
 
@@ -268,7 +268,7 @@ static void a_box_reads_a_wheel_that_it_was_told_of(void **state)
     // The next server finds it.
     assert_int_equal(keep(gate_stores), 0);
     char path[PATH_MAX], text[64];
-    snprintf(path, sizeof path, "%s/environments.lock", config.state);
+    snprintf(path, sizeof path, "%s/environments.server", config.state);
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = read(fd, text, sizeof text - 1);
     assert_true(n > 0);
@@ -283,7 +283,7 @@ static void a_porter_that_is_killed_is_replaced(void **state)
     assert_int_equal(keep(gate_kills), 0);
 }
 
-static void the_second_server_is_told_who_has_it(void **state)
+static void a_server_that_does_not_share_is_named(void **state)
 {
     (void)state;
     char path[PATH_MAX];
@@ -291,7 +291,7 @@ static void the_second_server_is_told_who_has_it(void **state)
     snprintf(path, sizeof path, "%s/environments.lock", config.state);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
-    assert_int_equal(environments_write_note(fd, 4711, "http://127.0.0.1:9"), 0);
+    assert_int_equal(pwrite(fd, "4711\nhttp://127.0.0.1:9\n", 24, 0), 24);
     assert_int_equal(keep(gate_is_second), 0);
     (void)close(fd);
 }
@@ -311,48 +311,45 @@ static void the_folder_is_opened_locked_and_found_again(void **state)
     assert_int_equal(environments_write_note(a.note, 4711, "http://127.0.0.1:9"), 0);
     assert_int_equal(fstat(a.wheels, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0311);
-    assert_int_equal(environments_open(&b, parent, wheels_parent, &slots, &e), -EWOULDBLOCK);
-    assert_int_equal(b.folder, -1);
-    assert_int_equal(b.holder, 4711);
-    assert_string_equal(b.holder_url, "http://127.0.0.1:9");
-    assert_non_null(strstr(e.message, "4711"));
-    assert_non_null(strstr(e.hint, "http://127.0.0.1:9"));
-    // SECURITY: the gate's descriptor cannot let go of the lock.
-    assert_int_equal(flock(a.note, LOCK_UN), 0);
-    assert_int_equal(environments_open(&b, parent, wheels_parent, &slots, &e), -EWOULDBLOCK);
-    environments_close(&a);
+    assert_true(a.first);
+    // A second one shares it, and can list the wheels though the mode does not change.
     assert_int_equal(environments_open(&b, parent, wheels_parent, &slots, &e), 0);
+    assert_false(b.first);
+    assert_int_equal(fstat(b.wheels, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0311);
+    DIR *names = fdopendir(dup(b.wheels));
+    assert_non_null(names);
+    (void)closedir(names);
+    // One address at a time.
+    assert_int_equal(environments_write_note(b.note, 4712, "http://127.0.0.1:8"), -EWOULDBLOCK);
+    environments_close(&a);
+    assert_int_equal(environments_write_note(b.note, 4712, "http://127.0.0.1:8"), 0);
+    environments_close(&b);
+    assert_int_equal(environments_open(&b, parent, wheels_parent, &slots, &e), 0);
+    assert_true(b.first);
     environments_close(&b);
     (void)close(parent);
     assert_int_equal(unit_fd_count(), fds);
     snprintf(config.state, sizeof config.state, "%s", wheels_parent); // for end()
 }
 
-static void hostile_words_of_a_holder(void **state)
+static void other_versions_are_refused(void **state)
 {
     (void)state;
     struct slots slots = {.lock_fd = -1, .uid_first = geteuid(), .uid_count = 1};
-    static const char *const texts[] = {
-        "",
-        "\n",
-        "x\nhttp://a\n",
-        "-1\n\n",
-        "99999999999999\nhttp://b",
-        "12\nftp://x\n",
-        "12\nhttp://\x1b[2J\n",
-    };
+    static const char *const texts[] = {"", "\n", "x\nhttp://a\n", "12\nformat 3\n",
+                                        "12\n\x1b[2J\n"};
     int parent = open(wheels_parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int fd = openat(parent, "environments.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+    assert_int_equal(flock(fd, LOCK_SH | LOCK_NB), 0);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct environments env;
         struct err e = {0};
         assert_int_equal(ftruncate(fd, 0), 0);
         assert_int_equal(pwrite(fd, texts[i], strlen(texts[i]), 0), strlen(texts[i]));
-        assert_int_equal(environments_open(&env, parent, wheels_parent, &slots, &e), -EWOULDBLOCK);
-        assert_null(strchr(env.holder_url, '\x1b'));
-        assert_null(strchr(e.message, '\x1b'));
-        assert_true(env.holder >= 0);
+        assert_true(environments_open(&env, parent, wheels_parent, &slots, &e) < 0);
+        assert_int_equal(e.code, ERR_STATE_FOLDER);
+        assert_non_null(strstr(e.message, "another version"));
     }
     (void)close(fd);
     (void)close(parent);
@@ -468,11 +465,11 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
     const struct CMUnitTest tests[] = {
         TEST(the_folder_is_opened_locked_and_found_again),
-        TEST(hostile_words_of_a_holder),
+        TEST(other_versions_are_refused),
         TEST(what_is_in_the_way_is_not_used),
         TEST(a_box_reads_a_wheel_that_it_was_told_of),
         TEST(a_porter_that_is_killed_is_replaced),
-        TEST(the_second_server_is_told_who_has_it),
+        TEST(a_server_that_does_not_share_is_named),
         TEST(an_old_folder_gets_its_new_name), // these two are root's business
         TEST(a_new_uid_gets_all_of_it_and_no_more),
     };

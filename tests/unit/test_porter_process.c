@@ -295,7 +295,7 @@ static void bad_requests(void **state)
         for (const struct dirent *one; (one = readdir(d));)
             open_fds += one->d_name[0] != '.';
         (void)closedir(d);
-        assert_true(open_fds <= 3 + 3 + 1);
+        assert_true(open_fds <= 3 + 4 + 1);
     }
     assert_int_equal(count_below(""), 0);
 }

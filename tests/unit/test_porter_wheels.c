@@ -68,18 +68,18 @@ static void a_secret_that_is_none_is_not_replaced(void **state)
         assert_int_equal(fd_write_all(fd, texts[i], strlen(texts[i])), 0);
         (void)close(fd);
         open_wheel_folders(&folder, &below);
-        assert_true(wheels_open(&other, folder, below, &e) < 0);
+        assert_true(wheels_open(&other, folder, below, 0, &e) < 0);
         assert_int_equal(e.code, ERR_STATE_FOLDER);
     }
     assert_int_equal(unlinkat(wheels.parent, "secret", 0), 0);
     assert_int_equal(symlinkat("/etc/passwd", wheels.parent, "secret"), 0);
     int folder, below;
     open_wheel_folders(&folder, &below);
-    assert_true(wheels_open(&other, folder, below, NULL) < 0);
+    assert_true(wheels_open(&other, folder, below, 0, NULL) < 0);
     assert_int_equal(unlinkat(wheels.parent, "secret", 0), 0);
     assert_int_equal(mkfifoat(wheels.parent, "secret", 0600), 0);
     open_wheel_folders(&folder, &below);
-    assert_true(wheels_open(&other, folder, below, NULL) < 0);
+    assert_true(wheels_open(&other, folder, below, 0, NULL) < 0);
     assert_int_equal(unit_fd_count(), fds);
 }
 
