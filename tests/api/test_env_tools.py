@@ -647,15 +647,6 @@ def test_env_asks_the_server_that_is_named(web, program):
         assert gone.status == 69 and "does not answer" in gone.err
 
 
-def test_env_says_who_has_the_environments(program, index):
-    """A server without an address has them: there is no index to ask."""
-    with open_cli(program) as cli:
-        flags = ("--state", cli.folder / "state", "--index-url", index.url)
-        with connect(cli, *flags):
-            answer = cli.call("env", "list", *flags)
-            assert answer.status == 69 and "[busy]" in answer.err and "process" in answer.err
-
-
 # ---- Removing, and locks ----------------------------------------------------------------------------
 
 
