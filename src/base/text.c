@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -158,7 +159,7 @@ int text_parse_bool(const char *s, bool *ret)
         {"false", false}, {"no", false}, {"off", false}, {"0", false},
     };
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-        if (strcmp(s, words[i].word) == 0) {
+        if (strcasecmp(s, words[i].word) == 0) {
             *ret = words[i].value;
             return 0;
         }

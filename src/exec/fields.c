@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "exec/forms.h"
 #include "net/rules.h"
+#include "json/text_value.h"
 
 enum {
     QUOTE_MAX = 60,   // characters of a foreign text in a message
@@ -374,6 +375,13 @@ static bool is_missing(struct fields all, const struct field *f, json_t *body)
     return true;
 }
 
+// Models and forms write "5" for 5: puts the value that a text stands for in its place.
+static json_t *read_text(const struct field *f, json_t *body, json_t *value)
+{
+    json_t *read = has_type(f, value) ? NULL : text_value(value, types[f->type].schema);
+    return read && json_object_set_new(body, f->name, read) == 0 ? read : value;
+}
+
 static int check_table(struct fields all, const char *prefix, const struct config *c, json_t *body,
                        struct err *e)
 {
@@ -390,6 +398,7 @@ static int check_table(struct fields all, const char *prefix, const struct confi
         value = json_object_get(body, f->name);
         if (!value || (json_is_null(value) && !f->required))
             continue;
+        value = read_text(f, body, value);
         int r = check_value(f, field_items(&w, f), prefix, c, value, e);
         if (r < 0)
             return r;

@@ -173,7 +173,11 @@ def test_bad_calls_are_protocol_errors(c, params, said):
         ({"code": None}, "argument 'code' is null"),
         ({"code": "1", "timeout": -1}, "argument 'timeout' is -1, but must be at least 0.1"),
         ({"code": "1", "timeout": 1e9}, "must be at most 300"),
-        ({"code": "1", "timeout": "5"}, "argument 'timeout' is \"5\", but must be a number"),
+        ({"code": "1", "timeout": "5s"}, "argument 'timeout' is \"5s\", but must be a number"),
+        ({"code": "1", "timeout": "1e999"}, "argument 'timeout' is \"1e999\", but must be a number"),
+        ({"code": "1", "timeout": "NaN"}, "argument 'timeout' is \"NaN\", but must be a number"),
+        ({"code": "1", "timeout": "-1"}, "argument 'timeout' is -1, but must be at least 0.1"),
+        ({"code": "1", "memory_mb": "64.5"}, "argument 'memory_mb' is \"64.5\", but must be an integer"),
         ({"code": "1", "memory_mb": 1.5}, "argument 'memory_mb' is 1.5, but must be an integer"),
         ({"code": "1", "memory_mb": 8}, "must be at least 16"),
         ({"code": "1", "memory_mb": 10**9}, "must be at most 2048"),
@@ -189,6 +193,18 @@ def test_bad_calls_are_protocol_errors(c, params, said):
 def test_bad_arguments_are_tool_errors(c, arguments, said):
     message, code = tool_error(c.call("execute_python", **arguments))
     assert said in message and code == "bad_value" and "hint: " in message
+
+
+def test_a_text_that_holds_the_value_is_taken_for_it(c):
+    """Models write numbers, booleans, lists and objects as texts; a text argument stays the text that it is."""
+    said = text(c.call("execute_python", code="import sys\nprint(sys.argv[1:], v)", timeout="5", memory_mb="64",
+                       args='["a", "b"]', variables='{"v": 7}', background="false"))
+    assert "['a', 'b'] 7" in said
+    assert "'12'" in text(c.call("execute_python", code="import sys\nrepr(sys.argv[1])", args=["12"]))
+    message, _ = tool_error(c.call("execute_python", code="1", args="[" * 5000))
+    assert "must be an array" in message
+    message, _ = tool_error(c.call("execute_python", code="1", args="[" + "1," * 200000 + "1]"))
+    assert "must be an array" in message
 
 
 def test_null_is_an_argument_that_is_left_out(c):

@@ -109,8 +109,9 @@ def test_C_02_test_code(c):
         "code": ("string", None), "timeout": ("number", 15.0), "cpu_limit_sec": ("number", 10.0),
         "memory_limit_mb": ("integer", 100)}
     assert c.test("print(1)", timeout=5.5, cpu_limit_sec=2.5, memory_limit_mb=64)["stdout"] == "1\n"
+    assert c.test("print(1)", timeout="5.5", cpu_limit_sec="2", memory_limit_mb="64")["stdout"] == "1\n"
     for wrong in ({"timeout": 0}, {"timeout": 10 ** 6}, {"cpu_limit_sec": -1}, {"memory_limit_mb": 1},
-                  {"memory_limit_mb": 10 ** 6}, {"memory_limit_mb": 50.5}, {"timeout": "5"}, {"extra": 1}):
+                  {"memory_limit_mb": 10 ** 6}, {"memory_limit_mb": 50.5}, {"memory_limit_mb": "50.5"}, {"timeout": "5s"}, {"timeout": "[5]"}, {"extra": 1}):
         assert next(iter(wrong)) in c.refused("test_code", code="1", **wrong)
 
 

@@ -108,6 +108,8 @@ def test_E_01_execute_python_takes_code_and_a_timeout_that_is_clamped(call, tool
     for timeout in 0, -5:
         text, object = call("execute_python", code="print(1)", timeout=timeout)
         assert object["timeout"] == {"requested": timeout, "used": 1} and f"timeout {timeout} is not" in text
+    assert call("execute_python", code="print(1)", timeout="5")[0] == "1\n"  # models write numbers as texts
+    assert call("execute_python", code="print(1)", timeout="301")[1]["timeout"] == {"requested": 301, "used": 300}
     text, _ = call("execute_python", fails=True, code="1", timeout="soon")
     assert "'timeout'" in text and "must be an integer" in text
     text, _ = call("execute_python", fails=True, code="1", time_out=5)

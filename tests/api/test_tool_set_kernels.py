@@ -187,6 +187,7 @@ def test_K_01_execute_with_a_session_of_any_name(api):
     for base in (BASE, "/api/v1"):  # the session is the same on both
         messages = api.execute("print(x + y)", base, session_id="my session/ü 1", variables={"y": 22}, timeout=5)
         assert texts(messages) == "42\n"
+        assert texts(api.execute("print(x)", base, session_id="my session/ü 1", timeout="5")) == "20\n"
     assert "NameError" in errors(api.execute("x"))[0]["error"]  # without a name: nothing of others
 
 
@@ -196,6 +197,8 @@ def test_K_01_b_bad_requests_are_explained(api):
         ({}, "'code' is missing"),
         ({"code": 5}, "'code' is 5, but must be a string"),
         ({"code": "1", "sesion_id": "a"}, "unknown field 'sesion_id'"),
+        ({"code": "1", "timeout": ""}, "'timeout' is the string '', but must be a number"),
+        ({"code": "1", "timeout": "100000"}, "'timeout' is 100000, but may be at most 300"),
         ({"code": "1", "timeout": "long"}, "'timeout' is the string 'long', but must be a number"),
         ({"code": "1", "timeout": 100000}, "'timeout' is 100000, but may be at most 300"),
         ({"code": "1", "session_id": "a\0b"}, "NUL"),

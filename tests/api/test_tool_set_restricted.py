@@ -155,6 +155,8 @@ def test_R_02_timeout(c):
     assert "at most 300" in c.refused("execute_code", code="1", timeout=301)
     assert "timeout" in c.refused("execute_code", code="1", timeout=0)
     assert c.execute("'at the bound'", timeout=300)["result"] == "at the bound"
+    assert c.execute("'as models write it'", timeout="5")["result"] == "as models write it"
+    assert "at most 300" in c.refused("execute_code", code="1", timeout="301")
 
 
 def test_R_03_capture_output(c):
@@ -163,6 +165,9 @@ def test_R_03_capture_output(c):
     assert c.execute(code)["stdout"] == "out\n"
     told = c.execute(code, capture_output=False)
     assert (told["stdout"], told["stderr"], told["result"]) == ("", "", 3)
+    for text, printed in (("false", ""), ("False", ""), ("true", "out\n")):
+        assert c.execute(code, capture_output=text)["stdout"] == printed
+    assert "boolean" in c.refused("execute_code", code="1", capture_output="maybe")
 
 
 def test_R_04_allowed_imports(c):
@@ -170,6 +175,8 @@ def test_R_04_allowed_imports(c):
     code = "import math\ndata = [1, 2, 3, 4, 5]\nresult = sum(data) / len(data)\nprint(f'Average: {result}')"
     told = c.execute(code, allowed_imports=["math"], timeout=15)
     assert told["success"] and told["result"] == 3.0 and told["stdout"] == "Average: 3.0\n"
+    assert c.execute(code, allowed_imports='["math"]', timeout="15") | {"execution_id": 0, "execution_time": 0} == \
+        told | {"execution_id": 0, "execution_time": 0}
     told = c.execute("import json", allowed_imports=["math"])
     assert told["validation_errors"] == ["Line 1: Import 'json' is not allowed"]
     assert "add it to allowed_imports" in told["security_events"][0]["hint"]

@@ -23,6 +23,7 @@
 #include "net/policy.h"
 #include "run/gate.h"
 #include "run/network.h"
+#include "json/text_value.h"
 
 enum { TOOLS_MAX = 256 };
 
@@ -379,17 +380,33 @@ static bool is_required(json_t *schema, const char *name)
     return false;
 }
 
-// Many clients write null for a missing argument.
-static void leave_out_nulls(json_t *schema, json_t *arguments)
+// The value that a text stands for, of one of the types of the argument; new, or NULL.
+static json_t *read_text(json_t *property, json_t *text)
+{
+    json_t *type = json_object_get(property, "type"), *value = NULL;
+    size_t count = json_is_array(type) ? json_array_size(type) : 1;
+    for (size_t i = 0; i < count && !value; i++) {
+        const char *word = json_string_value(json_is_array(type) ? json_array_get(type, i) : type);
+        value = word ? text_value(text, word) : NULL;
+    }
+    return value;
+}
+
+// Many clients write null for a missing argument, and models write "5" for 5.
+static void mend_arguments(json_t *schema, json_t *arguments)
 {
     json_t *properties = json_object_get(schema, "properties"), *value;
     const char *name;
     void *next;
     char ignored[64];
     json_object_foreach_safe (arguments, next, name, value) {
-        json_t *property = json_is_null(value) ? json_object_get(properties, name) : NULL;
-        if (property && !is_required(schema, name) &&
-            schema_check(property, value, ignored, sizeof ignored) < 0)
+        bool can_mend = json_is_null(value) || json_is_string(value);
+        json_t *property = can_mend ? json_object_get(properties, name) : NULL, *read;
+        if (!property || schema_check(property, value, ignored, sizeof ignored) == 0)
+            continue;
+        if (json_is_string(value) && (read = read_text(property, value)))
+            (void)json_object_set_new(arguments, name, read);
+        else if (json_is_null(value) && !is_required(schema, name))
             (void)json_object_del(arguments, name);
     }
 }
@@ -414,7 +431,7 @@ void mcp_handle_tools_call(struct mcp_call *c)
     json_t *arguments = tool_arguments(c);
     if (!headers_fit(c, entry, arguments))
         return;
-    leave_out_nulls(entry->input, arguments);
+    mend_arguments(entry->input, arguments);
     char message[768];
     const struct mcp_tool *tool = tool_variants_choose(entry, arguments, message, sizeof message);
     if (!tool) {
