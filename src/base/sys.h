@@ -10,6 +10,7 @@
 #define CONSTRICTOR_BASE_SYS_H
 
 #include <linux/types.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -77,6 +78,18 @@ static inline long sys_clone3(struct sys_clone_args *args)
 static inline int sys_close_range(unsigned first, unsigned last)
 {
     return (int)syscall(SYS_close_range, first, last, 0);
+}
+
+// Processor cores that the calling process may use, which its children and boxes inherit.  The
+// kernel fills what fits its own number of cores and returns the size of that.
+static inline unsigned sys_cores(void)
+{
+    unsigned long mask[8192 / (8 * sizeof(long))];
+    unsigned cores = 0;
+    long size = sys_raw(SYS_sched_getaffinity, 0, sizeof mask, (long)mask, 0, 0, 0);
+    for (size_t i = 0; size > 0 && i < (size_t)size / sizeof mask[0]; i++)
+        cores += (unsigned)__builtin_popcountl(mask[i]);
+    return cores ? cores : 1;
 }
 
 static inline int sys_pidfd_send_signal(int pidfd, int sig)

@@ -68,7 +68,6 @@ int single_run(struct single_run *o, int sock, const struct keeper_facts *facts,
         .packages = packages,
         .limits = keeper_limits(c),
         .wall_ms = c->wall_ms,
-        .cpu_ms = c->cpu_ms,
         .output_bytes = c->output_bytes,
         .wait_reaped = true, // for exact figures of time and memory
         .collect = o->taker != NULL,

@@ -106,7 +106,6 @@ struct exec_request container_request(const struct mcp *m, const char *id,
     bool given = c->origins[CONFIG_KEY_wall_ms].source != CONFIG_FROM_DEFAULT;
     session_plan_init(m->gate, plan);
     plan->wall_ms = given ? c->wall_ms : WALL_MS;
-    plan->cpu_ms = bounds_larger(c->cpu_ms, plan->wall_ms);
     return (struct exec_request){
         .session = id,
         .session_must_exist = has_prefix(id),
@@ -115,7 +114,6 @@ struct exec_request container_request(const struct mcp *m, const char *id,
         .fresh = true,
         .limits = plan->limits,
         .wall_ms = plan->wall_ms,
-        .cpu_ms = plan->cpu_ms,
         .output_bytes = plan->output_bytes,
         .collect = true,
     };

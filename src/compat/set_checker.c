@@ -54,8 +54,8 @@ static int adapt_test(const struct mcp *m, json_t *input_schema)
         const char *name;
         json_t *maximum;
     } table[] = {
-        {"timeout", bounds_seconds(bounds_larger(bounds_timeout_max_ms(c), WALL_MS))},
-        {"cpu_limit_sec", bounds_seconds(bounds_larger(bounds_cpu_max_ms(c), CPU_MS))},
+        {"timeout", bounds_seconds(bounds_larger(config_wall_max_ms(c), WALL_MS))},
+        {"cpu_limit_sec", bounds_seconds(bounds_larger(config_cpu_max_ms(c), CPU_MS))},
         {"memory_limit_mb", json_integer((json_int_t)(bounds_memory_max(c) / TEXT_MIB))},
     };
     json_t *properties = json_object_get(input_schema, "properties");

@@ -34,7 +34,7 @@ enum {
 
 static uint64_t largest_ms(const struct config *c)
 {
-    uint64_t most = bounds_timeout_max_ms(c);
+    uint64_t most = config_wall_max_ms(c);
     return most < TIMEOUT_MAX_MS ? most : TIMEOUT_MAX_MS;
 }
 
@@ -158,7 +158,6 @@ static void execute(struct mcp_call *c, json_t *answers)
                                      .argv = json_pack("[s]", "<code>"),
                                      .limits = fresh.limits,
                                      .wall_ms = wall_ms,
-                                     .cpu_ms = bounds_larger(config->cpu_ms, wall_ms),
                                      .output_bytes = config->output_bytes,
                                      .collect = true,
                                  }};

@@ -192,7 +192,6 @@ static void run_code(struct mcp_call *c, json_t *answers)
                     .plan = &fresh,
                     .limits = fresh.limits,
                     .wall_ms = wall_ms,
-                    .cpu_ms = bounds_larger(config->cpu_ms, wall_ms),
                     .output_bytes = config->output_bytes,
                     .collect = true}};
     tool_run_start(c, &plan);
@@ -220,8 +219,7 @@ static bool is_long(const struct mcp_call *c, json_t *arguments)
 static int adapt_timeout(const struct mcp *m, json_t *input_schema)
 {
     json_t *timeout = json_object_get(json_object_get(input_schema, "properties"), "timeout");
-    return json_object_set_new(timeout, "maximum",
-                               bounds_seconds(bounds_timeout_max_ms(m->config)));
+    return json_object_set_new(timeout, "maximum", bounds_seconds(config_wall_max_ms(m->config)));
 }
 
 // ---- sessions -----------------------------------------------------------------------------------

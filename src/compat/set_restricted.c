@@ -371,7 +371,6 @@ static void execute(struct mcp_call *c)
                     .named_result = true,
                     .limits = limits,
                     .wall_ms = wall_ms,
-                    .cpu_ms = bounds_larger(config->cpu_ms, wall_ms),
                     .output_bytes = config->output_bytes,
                     .cut_output = true, // as that server does
                     .collect = true}};

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/sys.h"
 
 const struct config_option config_options[CONFIG_KEY_MAX] = {
 #define OPTION(TYPE, field_, key_, fallback_, min_, max_, ...)                                     \
@@ -238,6 +239,33 @@ static const struct type {
                       "a text that is not empty, given at most 100 times",
                       "give the option once for each of them"},
 };
+
+/* ---- Limits of time ---- */
+
+static bool has_cpu_limit(const struct config *c)
+{
+    return c->origins[CONFIG_KEY_cpu_ms].source != CONFIG_FROM_DEFAULT;
+}
+
+uint64_t config_cpu_ms(const struct config *c, uint64_t asked_ms, uint64_t wall_ms)
+{
+    if (asked_ms)
+        return asked_ms;
+    return has_cpu_limit(c) ? c->cpu_ms : wall_ms * sys_cores();
+}
+
+uint64_t config_wall_max_ms(const struct config *c)
+{
+    return c->timeout_max_ms > c->wall_ms ? c->timeout_max_ms : c->wall_ms;
+}
+
+uint64_t config_cpu_max_ms(const struct config *c)
+{
+    uint64_t wall_ms = config_wall_max_ms(c);
+    if (!has_cpu_limit(c)) // the wall time is the limit that counts
+        return config_options[CONFIG_KEY_cpu_ms].max;
+    return c->cpu_ms > wall_ms ? c->cpu_ms : wall_ms;
+}
 
 /* ---- Describing ---- */
 

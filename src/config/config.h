@@ -198,6 +198,14 @@ int config_read_dotenv(struct config *c, const char *path, struct err *e);
 void config_read_pip(struct config *c);   // config_pip.c: the package index, if none is set
 void config_apply_sets(struct config *c); // the defaults of the tool sets in c->tools
 
+// The CPU limit of a run that may take `wall_ms`: `asked_ms` of the caller, else --cpu if it is
+// set, else all cores busy for the whole time.
+uint64_t config_cpu_ms(const struct config *c, uint64_t asked_ms, uint64_t wall_ms);
+
+// The most that a caller may ask for.
+uint64_t config_wall_max_ms(const struct config *c);
+uint64_t config_cpu_max_ms(const struct config *c);
+
 enum { CONFIG_DESCRIBE_MAX = 256 };
 
 // "a size between 16M and 1T"; for a variable of another server "a number of MiB between ...".

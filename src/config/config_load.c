@@ -383,5 +383,6 @@ int config_load(struct config *c, unsigned command, int *argc, char ***argv, str
     if (c->debug && c->origins[CONFIG_KEY_log_level].source <= CONFIG_FROM_SET)
         c->log_level = LOG_DEBUG;
     config_apply_sets(c);
+    c->cpu_ms = config_cpu_ms(c, 0, c->wall_ms);
     return 0;
 }

@@ -293,7 +293,12 @@ bool exec_begin(struct exec *x)
         err_set(&x->error, ERR_SYSTEM, 0, "send less at once", "the server is out of memory");
         return false;
     }
-    uint64_t wall_ms = s ? s->plan.wall_ms : c->wall_ms, cpu_ms = s ? s->plan.cpu_ms : c->cpu_ms,
+    uint64_t wall_ms = q->wall_ms ? q->wall_ms
+                       : s        ? s->plan.wall_ms
+                                  : c->wall_ms,
+             cpu_ms = q->cpu_ms ? q->cpu_ms
+                      : s       ? s->plan.cpu_ms
+                                : 0,
              output = s ? s->plan.output_bytes : c->output_bytes;
     struct run_request request = {
         .owner = x->owner,
@@ -302,8 +307,8 @@ bool exec_begin(struct exec *x)
         .meta = x->work->meta,
         .meta_length = strlen(x->work->meta),
         .limits = s ? s->plan.limits : q->limits,
-        .wall_ms = q->wall_ms ? q->wall_ms : wall_ms,
-        .cpu_ms = q->cpu_ms ? q->cpu_ms : cpu_ms,
+        .wall_ms = wall_ms,
+        .cpu_ms = config_cpu_ms(c, cpu_ms, wall_ms),
         .output_bytes = q->output_bytes ? q->output_bytes : output,
         .cut_output = q->cut_output,
         .wait_reaped = q->wait_reaped,

@@ -196,8 +196,8 @@ const struct field execute_rows[] = {
      .on = ALL,
      .type = FIELD_NUMBER,
      .bound = BOUND_CPU,
-     .help = "processor time in seconds, all processes together; when it is left out, at least the "
-             "timeout",
+     .help = "processor time in seconds, all processes together; when it is left out, --cpu of "
+             "the server, or all cores until the timeout",
      INTO(MS, cpu_ms)},
     {.name = "args",
      .on = RUNS,
@@ -312,8 +312,5 @@ int execute_read(struct gate *g, const char *owner, json_t *call, unsigned surfa
             return r;
     }
     ret->argv = make_argv(field_get(call, "args", NULL));
-    // A caller that asks for more time wants to compute in it.  A tool has fallbacks of its own.
-    if (!(surface & EXECUTE_TOOL) && !ret->cpu_ms && ret->wall_ms > g->facts->config->cpu_ms)
-        ret->cpu_ms = ret->wall_ms;
     return 0;
 }

@@ -87,15 +87,16 @@ static double larger(uint64_t a, uint64_t b)
 struct field_range field_range(const struct field *f, const struct config *c)
 {
     struct field_range r = {.min = f->min, .max = f->max};
-    double wall_s = larger(c->timeout_max_ms, c->wall_ms) / 1000;
+    double wall_s = (double)config_wall_max_ms(c) / 1000;
     switch (f->bound) {
     case BOUND_FIXED: return r;
     case BOUND_WALL: r = (struct field_range){0.1, wall_s, true, (double)c->wall_ms / 1000}; break;
-    case BOUND_CPU: {
-        double cpu_s = (double)c->cpu_ms / 1000;
-        r = (struct field_range){0.1, cpu_s > wall_s ? cpu_s : wall_s, true, cpu_s};
+    case BOUND_CPU:
+        // Without --cpu it depends on the timeout of the call, so there is no one fallback.
+        r.fallback = (double)config_cpu_ms(c, 0, 0) / 1000;
+        r = (struct field_range){0.1, (double)config_cpu_max_ms(c) / 1000, r.fallback > 0,
+                                 r.fallback};
         break;
-    }
     case BOUND_MEMORY:
         r = (struct field_range){16,
                                  larger(c->memory_max_bytes / TEXT_MIB, c->memory_bytes / TEXT_MIB),

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/sys.h"
 #include "config/code_policy.h"
 #include "exec/execute.h"
 #include "rest/call.h"
@@ -425,9 +425,8 @@ static struct batches *get_batches(struct rest *rest)
 
 static unsigned window_of(json_t *body)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     json_t *wanted = field_get(body, "concurrency", NULL);
-    long window = cores * PER_CORE;
+    long window = (long)sys_cores() * PER_CORE;
     window = window < WINDOW_MIN ? WINDOW_MIN : window;
     window = window > BATCH_WINDOW_MAX ? BATCH_WINDOW_MAX : window;
     if (wanted && json_number_value(wanted) < (double)window)

@@ -148,8 +148,7 @@ void rest_post_session(struct rest_call *c)
     if (rest_make_plan(c, name && json_string_length(name) ? json_string_value(name) : NULL) < 0)
         return;
     plan->wall_ms = asked.wall_ms ? asked.wall_ms : plan->wall_ms;
-    plan->cpu_ms = plan->wall_ms > plan->cpu_ms ? plan->wall_ms : plan->cpu_ms;
-    plan->cpu_ms = asked.cpu_ms ? asked.cpu_ms : plan->cpu_ms;
+    plan->cpu_ms = asked.cpu_ms;
     plan->idle_ms = field_ms(c->body, "idle_timeout", plan->idle_ms);
     if (asked.environment)
         snprintf(plan->environment, sizeof plan->environment, "%s", asked.environment);

@@ -107,7 +107,7 @@ static bool entry_is_sound(struct ledger_entry *e, uint64_t idle_max_ms)
            strlen(e->name) <= SESSION_NAME_MAX &&
            utf8_valid_length(e->name, strlen(e->name)) == strlen(e->name) && e->box &&
            e->network_kind < LEDGER_NETWORK_MAX && e->idle_ms <= idle_max_ms && e->wall_ms &&
-           e->cpu_ms && e->output_bytes;
+           e->output_bytes;
 }
 
 // What the session may reach: a rule set, new.  An unreadable entry allows nothing.

@@ -124,6 +124,11 @@ struct session *session_lookup(struct sessions *all, const char *owner, const ch
 
 // ---- idle or not --------------------------------------------------------------------------------
 
+uint64_t session_cpu_ms(const struct session *s)
+{
+    return config_cpu_ms(s->all->config, s->plan.cpu_ms, s->plan.wall_ms);
+}
+
 int64_t session_now_ms(void)
 {
     struct timespec t;
@@ -213,7 +218,6 @@ void session_plan_init(const struct gate *g, struct session_plan *plan)
     *plan = (struct session_plan){.limits = keeper_limits(c),
                                   .idle_ms = c->session_idle_ms,
                                   .wall_ms = c->wall_ms,
-                                  .cpu_ms = c->cpu_ms,
                                   .output_bytes = c->output_bytes};
 }
 
@@ -353,7 +357,7 @@ static struct live_box *take_warm(struct gate *g, const char *owner,
     // relies on.
     if (!g->warm_boxes || plan->limits.readonly || plan->policed ||
         code_policy_mode(g->facts->config) != CODE_OPEN ||
-        plan->cpu_ms != g->facts->config->cpu_ms ||
+        (plan->cpu_ms && plan->cpu_ms != g->facts->config->cpu_ms) ||
         envs_path(g, owner, ask.environment, &path, &e) < 0)
         return NULL;
     ask.path = path;
@@ -404,7 +408,7 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
         settled.network = json_false();
     struct session_box *h = session_box_new(all);
     struct session *s = h ? session_new(all, owner, &settled) : NULL;
-    struct wire_acquire m = {.cpu_ms = plan->cpu_ms,
+    struct wire_acquire m = {.cpu_ms = config_cpu_ms(all->config, plan->cpu_ms, plan->wall_ms),
                              .network = networked,
                              .keep = 1,
                              .grace_ms = (uint32_t)all->config->grace_ms,
@@ -600,7 +604,7 @@ json_t *session_json(const struct session *s)
                                  : json_null(),
         "checkpoint", p->checkpoint, "limits", "memory_bytes", (json_int_t)p->limits.memory_bytes,
         "scratch_bytes", (json_int_t)p->limits.scratch_bytes, "timeout", (double)p->wall_ms / 1000,
-        "cpu_seconds", (double)p->cpu_ms / 1000, "idle_timeout", (double)p->idle_ms / 1000);
+        "cpu_seconds", (double)session_cpu_ms(s) / 1000, "idle_timeout", (double)p->idle_ms / 1000);
     if (o)
         (void)json_object_set_new(o, "network", network_shown(s->all->gate, s->owner, p->network));
     if (o)

@@ -65,9 +65,10 @@ struct session_plan {
     char name[SESSION_NAME_MAX + 1]; // "": none
     struct wire_limits limits;
     uint64_t idle_ms;
-    uint64_t wall_ms, cpu_ms, output_bytes;        // of its runs, unless a run has its own
-    bool checkpoint;                               // before every run
-    bool policed;                                  // it is opened by a run under a policy
+    uint64_t wall_ms, cpu_ms, output_bytes; // of its runs, unless a run has its own; cpu_ms may be
+                                            // 0: config_cpu_ms()
+    bool checkpoint;                        // before every run
+    bool policed;                           // it is opened by a run under a policy
     char environment[SESSION_ENVIRONMENT_MAX + 1]; // env/envs.h; "": base
     json_t *network; // a rule set (run/network.h): borrowed in a plan, owned in a session
 };

@@ -67,7 +67,8 @@ struct sessions {
 };
 
 // session.c
-int64_t session_now_ms(void); // since 1970
+int64_t session_now_ms(void);                     // since 1970
+uint64_t session_cpu_ms(const struct session *s); // of a run that asks for no CPU limit of its own
 struct session *session_new(struct sessions *all, const char *owner,
                             const struct session_plan *plan);
 void session_free(struct session *s);

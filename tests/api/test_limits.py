@@ -37,6 +37,21 @@ def test_cpu_of_children_is_counted(cli):
     assert result.usage["cpu_user_ms"] + result.usage["cpu_system_ms"] >= 500
 
 
+BUSY = """import os, time
+for _ in range(2 * os.cpu_count()):
+    if os.fork() == 0:
+        while True: pass
+print("busy", flush=True)
+time.sleep(1000)"""
+
+
+def test_the_wall_time_decides_when_all_cores_are_busy(cli):
+    """By default the CPU limit follows the wall time and the cores, so processes side by side do not shorten a run."""
+    result = cli.run(BUSY, "--wall", "3s")
+    assert result.verdict == "timeout_wall" and result.stdout == "busy\n", result
+    assert cli.run(BUSY, "--wall", "100s", "--cpu", "500ms").verdict == "timeout_cpu"
+
+
 def test_memory_below_the_limit(cli):
     result = cli.run("x = bytearray(b'x' * (30 << 20))\nlen(x)", "--memory", "96M")
     assert result.verdict == "ok"

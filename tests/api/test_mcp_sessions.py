@@ -6,6 +6,7 @@ is held against the schema that its tool declares, and each connection ends with
 """
 
 import base64
+import os
 import re
 import threading
 
@@ -110,6 +111,9 @@ def test_open_session_brings_everything_along(c):
     assert opened["limits"]["timeout"] == 7 and opened["limits"]["cpu_seconds"] == 9
     assert opened["limits"]["memory_bytes"] == 128 << 20
     assert opened["limits"]["idle_timeout"] == 120
+    cores = len(os.sched_getaffinity(0))
+    assert use(c, "open_session", name="busy", timeout=40)["limits"]["cpu_seconds"] == 40 * cores
+    use(c, "close_session", session="busy")
     found = run(
         c,
         "print(open('in/a.csv').read().split(), open('b.bin', 'rb').read(), rows, label)",

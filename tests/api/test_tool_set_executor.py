@@ -211,6 +211,10 @@ def test_E_07_a_timeout_keeps_the_output_and_ends_every_process(call):
     wait_until(lambda: alive("rows-e07") == 0)
     assert alive("rows-e07") == 0
     assert call("execute_python", code="print('next')")[0] == "next\n"
+    # Two busy processes do not use up the time of one: the wall time decides.
+    busy = "import os\nprint('two', flush=True)\nos.fork()\nwhile True: pass"
+    text, object = call("execute_python", code=busy, timeout=2)
+    assert text.startswith("two\n[STATUS]: timeout_wall") and object["verdict"] == "timeout_wall"
 
 
 def test_E_08_packages_stay_until_reset_and_variables_do_not(cli, lab):

@@ -244,10 +244,11 @@ static void bounds_of_the_configuration(void **state)
     struct config c = {.wall_ms = 90000,
                        .timeout_max_ms = 60000,
                        .cpu_ms = 1500,
+                       .origins[CONFIG_KEY_cpu_ms].source = CONFIG_FROM_FLAG,
                        .memory_bytes = 64 << 20,
                        .memory_max_bytes = 32 << 20};
     (void)state;
-    assert_int_equal(bounds_timeout_max_ms(&c), 90000);
+    assert_int_equal(config_wall_max_ms(&c), 90000);
     assert_int_equal(bounds_timeout_ms(&c, false), 50000);
     assert_int_equal(bounds_timeout_ms(&c, true), 90000);
     assert_int_equal(bounds_memory_max(&c), 64 << 20);

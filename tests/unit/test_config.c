@@ -21,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "cli/cli.h"
 #include "config/config.h"
 
@@ -94,7 +95,8 @@ static void defaults_are_those_of_the_contract(void **state)
     assert_string_equal(config.python, "python3");
     assert_int_equal(config.preload.count, 0);
     assert_int_equal(config.wall_ms, 30000);
-    assert_int_equal(config.cpu_ms, 30000);
+    assert_int_equal(config_cpu_ms(&config, 0, 40000), 40000 * sys_cores());
+    assert_int_equal(config_cpu_ms(&config, 7, 40000), 7);
     assert_int_equal(config.memory_bytes, 512 * TEXT_MIB);
     assert_int_equal(config.processes, 64);
     assert_int_equal(config.scratch_bytes, 256 * TEXT_MIB);

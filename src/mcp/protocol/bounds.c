@@ -12,21 +12,11 @@ uint64_t bounds_larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-uint64_t bounds_timeout_max_ms(const struct config *c)
-{
-    return bounds_larger(c->timeout_max_ms, c->wall_ms);
-}
-
 uint64_t bounds_timeout_ms(const struct config *c, bool background)
 {
     if (background)
-        return bounds_timeout_max_ms(c); // no call waits for it
+        return config_wall_max_ms(c); // no call waits for it
     return c->wall_ms < BOUNDS_ANSWER_MS ? c->wall_ms : BOUNDS_ANSWER_MS;
-}
-
-uint64_t bounds_cpu_max_ms(const struct config *c)
-{
-    return bounds_larger(bounds_timeout_max_ms(c), c->cpu_ms);
 }
 
 uint64_t bounds_memory_max(const struct config *c)
@@ -47,13 +37,15 @@ uint64_t bounds_milliseconds(json_t *arguments, const char *name, uint64_t fallb
 
 int bounds_adapt(const struct config *c, json_t *input_schema, bool fallback)
 {
+    uint64_t cpu_ms = config_cpu_ms(c, 0, 0); // 0: it depends on the timeout of the call
     const struct {
         const char *name;
         json_t *maximum, *fallback;
     } table[] = {
-        {"timeout", bounds_seconds(bounds_timeout_max_ms(c)),
+        {"timeout", bounds_seconds(config_wall_max_ms(c)),
          bounds_seconds(bounds_timeout_ms(c, false))},
-        {"cpu_seconds", bounds_seconds(bounds_cpu_max_ms(c)), bounds_seconds(c->cpu_ms)},
+        {"cpu_seconds", bounds_seconds(config_cpu_max_ms(c)),
+         cpu_ms ? bounds_seconds(cpu_ms) : NULL},
         {"memory_mb", json_integer((json_int_t)(bounds_memory_max(c) / TEXT_MIB)),
          json_integer((json_int_t)(c->memory_bytes / TEXT_MIB))},
     };
@@ -62,7 +54,7 @@ int bounds_adapt(const struct config *c, json_t *input_schema, bool fallback)
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {
         json_t *property = json_object_get(properties, table[i].name);
         failed |= json_object_set_new(property, "maximum", table[i].maximum);
-        if (fallback)
+        if (fallback && table[i].fallback)
             failed |= json_object_set(property, "default", table[i].fallback);
         json_decref(table[i].fallback);
     }

@@ -13,10 +13,8 @@
 enum { BOUNDS_ANSWER_MS = 50000 }; // many clients give up after 60 s
 
 uint64_t bounds_larger(uint64_t a, uint64_t b);
-uint64_t bounds_timeout_max_ms(const struct config *c);
 uint64_t bounds_timeout_ms(const struct config *c, bool background); // by default
-uint64_t bounds_cpu_max_ms(const struct config *c);
-uint64_t bounds_memory_max(const struct config *c); // bytes
+uint64_t bounds_memory_max(const struct config *c);                  // bytes
 
 // A number of seconds, an integer if it has no fraction: 30, 0.5.
 json_t *bounds_seconds(uint64_t ms);

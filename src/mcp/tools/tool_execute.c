@@ -54,9 +54,7 @@ void tool_session_plan(const struct mcp *m, json_t *arguments, struct session_pl
     const char *name = json_string_value(json_object_get(arguments, "name"));
     session_plan_init(m->gate, ret);
     ret->wall_ms = bounds_milliseconds(arguments, "timeout", bounds_timeout_ms(config, false));
-    // A longer wall time raises the default CPU time.
-    ret->cpu_ms =
-        bounds_milliseconds(arguments, "cpu_seconds", bounds_larger(config->cpu_ms, ret->wall_ms));
+    ret->cpu_ms = bounds_milliseconds(arguments, "cpu_seconds", 0);
     ret->idle_ms = bounds_milliseconds(arguments, "idle_timeout", ret->idle_ms);
     if (memory)
         ret->limits.memory_bytes = (uint64_t)json_number_value(memory) * TEXT_MIB;
@@ -145,8 +143,6 @@ static void execute(struct mcp_call *c)
     tool_session_plan(c->mcp, arguments, &fresh);
     q->plan = &fresh;
     q->wall_ms = wall_ms_of(c, arguments);
-    if (!q->cpu_ms)
-        q->cpu_ms = bounds_larger(s ? s->plan.cpu_ms : config->cpu_ms, q->wall_ms);
     q->output_bytes = s ? s->plan.output_bytes : config->output_bytes;
     tool_run_start(c, &plan);
 }

@@ -68,9 +68,9 @@ static json_t *limits_json(const struct config *c)
         uint64_t fallback, maximum;
         bool is_time;
     } table[] = {
-        {"wall_time", "seconds", "timeout", bounds_timeout_ms(c, false), bounds_timeout_max_ms(c),
+        {"wall_time", "seconds", "timeout", bounds_timeout_ms(c, false), config_wall_max_ms(c),
          true},
-        {"cpu_time", "seconds", "cpu_seconds", c->cpu_ms, bounds_cpu_max_ms(c), true},
+        {"cpu_time", "seconds", "cpu_seconds", c->cpu_ms, config_cpu_max_ms(c), true},
         {"memory", "MiB", "memory_mb", c->memory_bytes / TEXT_MIB, bounds_memory_max(c) / TEXT_MIB,
          false},
         {"processes", "processes and threads", NULL, c->processes, c->processes, false},

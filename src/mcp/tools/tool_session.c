@@ -495,7 +495,7 @@ static const char open_input[] = INPUT("",
         "files in /mnt/data.\"}, "
     "\"cpu_seconds\": {\"type\": \"number\", \"minimum\": 0.1, \"description\": \"Default CPU "
         "time limit of a "
-        "run, in seconds.\"}, "
+        "run, in seconds; when it is left out, all cores until the timeout.\"}, "
     "\"checkpoint\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Make a "
         "checkpoint "
         "before every run, for undo_session.\"}, "
