@@ -22,6 +22,7 @@
     X(ERR_SOURCE_NUL, "source_has_nul_byte", 65)                                                   \
     X(ERR_SOURCE_ENCODING, "source_not_utf8", 65)                                                  \
     X(ERR_SOURCE_TOO_LARGE, "source_too_large", 65)                                                \
+    X(ERR_NOTEBOOK, "bad_notebook", 65)                                                            \
     X(ERR_BAD_BUNDLE, "bad_bundle", 65)                                                            \
     X(ERR_BAD_ARCHIVE, "bad_environment_file", 65)                                                 \
     X(ERR_PACKAGE_TOO_LARGE, "package_too_large", 65)                                              \

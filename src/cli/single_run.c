@@ -8,83 +8,120 @@
 #include <signal.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/cli.h"
+#include "session/session.h"
 
 static void on_done(struct exec *x)
 {
     struct single_run *o = x->request.argument;
     o->done = true;
+    timer_stop(&o->grace);
     event_base_loopbreak(x->gate->base);
 }
 
-enum { GRACE_S = 3 }; // for the code to stop after KeyboardInterrupt
+enum { GRACE_MS = 3000 }; // for the code to stop after KeyboardInterrupt
 
-static void on_grace(evutil_socket_t fd, short what, void *argument)
+static void on_grace(void *argument)
 {
     struct single_run *o = argument;
-    (void)fd;
-    (void)what;
     exec_cancel(o->exec);
 }
 
-// The first Ctrl-C raises KeyboardInterrupt in the code.  The second one, or GRACE_S, ends the run.
+// The first Ctrl-C raises KeyboardInterrupt in the code.  The second one, or GRACE_MS, ends the
+// run.
 static void on_signal(evutil_socket_t sig, short what, void *argument)
 {
     struct single_run *o = argument;
     (void)what;
-    const struct run *r = o->exec->run;
-    if (sig == SIGINT && !o->interrupted && r && r->state >= RUN_SENDING) {
-        struct timeval grace = {.tv_sec = GRACE_S};
+    const struct run *r = o->exec && !o->done ? o->exec->run : NULL;
+    if (o->on_signal && !r)
+        o->on_signal(sig, o->argument);
+    else if (sig == SIGINT && !o->interrupted && r && r->state >= RUN_SENDING) {
         o->interrupted = true;
         exec_interrupt(o->exec);
-        (void)event_base_once(o->gate.base, -1, EV_TIMEOUT, on_grace, o, &grace);
-    } else {
+        (void)timer_set(&o->grace, o->gate.base, GRACE_MS, on_grace, o);
+    } else if (o->exec && !o->done) {
         exec_cancel(o->exec);
     }
 }
 
-int single_run(struct single_run *o, int sock, const struct keeper_facts *facts, struct err *e)
+int single_run_open(struct single_run *o, int sock, const struct keeper_facts *facts, struct err *e)
 {
-    const struct config *c = o->config;
-    json_t *packages = NULL;
     int r = gate_enter(&o->gate, sock, facts, e);
     if (r == 0)
         r = run_packages_open(o->packages, &o->gate, e);
-    if (r == 0 && c->run_packages.count)
-        r = run_packages_list(c, &packages, e);
+    if (r == 0 && o->lives)
+        r = sessions_open(&o->gate, o->config, e);
     if (r < 0)
         return r;
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cli_catch_signals(o->gate.base, on_signal, o, e);
+}
+
+// Its only session, which ends with the command and not before.
+static void plan_session(const struct single_run *o, struct session_plan *plan)
+{
+    session_plan_init(&o->gate, plan);
+    plan->idle_ms = 10 * 365 * 24 * TEXT_HOUR_MS;
+    plan->checkpoint = o->checkpoints;
+}
+
+int single_run_do(struct single_run *o, const struct single_code *code, struct err *e)
+{
+    const struct config *c = o->config;
+    struct session_plan plan;
+    json_t *packages = NULL;
+    if (!o->exec && c->run_packages.count && run_packages_list(c, &packages, e) < 0)
+        return -1;
+    plan_session(o, &plan);
     struct exec_request request = {
         .owner = "",
-        .code = o->code,
-        .code_length = o->code_length,
-        .argv = TAKE_PTR(o->argv),
-        .filename = o->filename,
+        .action = code->action,
+        .code = code->text,
+        .code_length = code->length,
+        .argv = json_incref(o->argv),
+        .filename = code->filename,
         .env_vars = TAKE_PTR(o->env_vars),
+        .keep_env_vars = o->lives,
         .more_files = o->files ? o->files->files : NULL,
         .more_count = o->files ? o->files->count : 0,
         .network = TAKE_PTR(o->network),
         .environment = c->run_env,
         .packages = packages,
+        .session = o->lives ? "session" : NULL,
+        .plan = &plan,
+        .steps = code->steps,
         .limits = keeper_limits(c),
         .wall_ms = c->wall_ms,
         .output_bytes = c->output_bytes,
         .wait_reaped = true, // for exact figures of time and memory
-        .collect = o->taker != NULL,
+        .collect = code->collect,
         .on_output = o->on_output,
         .taker = o->taker,
         .on_done = on_done,
         .argument = o,
     };
-    (void)signal(SIGPIPE, SIG_IGN);
+    exec_free(TAKE_PTR(o->exec));
+    o->files = NULL;
+    o->done = o->interrupted = false;
     o->exec = exec_start(&o->gate, &request);
     if (!o->exec)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "start the run");
-    r = cli_catch_signals(o->gate.base, on_signal, o, e);
-    if (r < 0)
-        return r;
+    (void)event_base_loop(o->gate.base,
+                          EVLOOP_NONBLOCK); // forgets that the last run broke the loop
     gate_dispatch(&o->gate);
     if (!o->done)
         return err_set(e, ERR_INTERNAL, 0, NULL, "the keeper ended");
     return 0;
+}
+
+int single_run(struct single_run *o, int sock, const struct keeper_facts *facts, struct err *e)
+{
+    int r = single_run_open(o, sock, facts, e);
+    const struct single_code code = {.text = o->code,
+                                     .length = o->code_length,
+                                     .filename = o->filename,
+                                     .collect = o->taker != NULL};
+    return r < 0 ? r : single_run_do(o, &code, e);
 }
