@@ -14,6 +14,7 @@
 
 #include "box/jail.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -54,6 +55,8 @@ static const struct {
     JAIL_STEP_MAP(X)
 #undef X
 };
+
+#define JAIL_EMPTY "/opt/empty"
 
 struct failure {
     uint32_t step;
@@ -195,6 +198,20 @@ static void check_wheels(const struct jail_plan *plan)
     }
 }
 
+// The installer works with the host's pip where there is neither uv nor a wheel of pip.
+static void open_pip(const struct jail_plan *plan)
+{
+    char path[PATH_MAX];
+    for (size_t i = 0; i < plan->hidden_count; i++) {
+        if (snprintf(path, sizeof path, "%s/pip/__main__.py", plan->hidden[i]) >= PATH_MAX ||
+            access(path, R_OK) < 0)
+            continue;
+        *strrchr(path, '/') = '\0';
+        part_open(path, JAIL_PIP "/pip", true, false);
+        return;
+    }
+}
+
 static void open_parts(const struct jail_plan *plan)
 {
     static char device_paths[ARRAY_LEN(devices)][32];
@@ -212,6 +229,7 @@ static void open_parts(const struct jail_plan *plan)
     for (size_t i = 0; i < plan->path_count; i++)
         part_open(plan->paths[i], plan->paths[i], true, false);
     part_open(plan->python_side, "/opt/constrictor", true, false);
+    open_pip(plan);
     if (plan->wheel_files)
         part_open(plan->wheel_files, JAIL_WHEEL_FILES, true, false);
     if (plan->wheels) {
@@ -318,8 +336,8 @@ static void show_covered(void)
 
 static void build(const struct jail_plan *plan)
 {
-    static const char *const folders[] = {"etc",     "etc/fonts", "dev", "proc",   "mnt",
-                                          "mnt/tmp", "mnt/shm",   "opt", "opt/bin"};
+    static const char *const folders[] = {"etc",     "etc/fonts", "dev", "proc",    "mnt",
+                                          "mnt/tmp", "mnt/shm",   "opt", "opt/bin", JAIL_EMPTY + 1};
     for (size_t i = 0; i < ARRAY_LEN(folders); i++)
         if (mkdir(folders[i], 0755) < 0)
             die(JAIL_ROOT, folders[i]);
@@ -390,6 +408,39 @@ static void pivot(void)
         die(JAIL_ROOT, "hostname");
 }
 
+static bool has_entries(const char *path)
+{
+    DIR *d = opendir(path);
+    bool found = !d; // one that cannot be listed is hidden
+    for (const struct dirent *entry; d && !found && (entry = readdir(d));)
+        found = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    if (d)
+        (void)closedir(d);
+    return found;
+}
+
+// Puts an empty folder over each.  After the pivot, so that a link on the way means what it means
+// in a box.  A mount costs each box some microseconds: folders without entries get none, and so
+// does one that was reached by another name before.
+static void hide(const struct jail_plan *plan)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                                          MOUNT_ATTR_NOEXEC};
+    for (size_t i = 0; i < plan->hidden_count; i++) {
+        const char *path = plan->hidden[i];
+        struct stat st;
+        if (stat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
+            continue;
+        if (!has_entries(path))
+            continue;
+        int fd = (int)syscall(SYS_open_tree, AT_FDCWD, JAIL_EMPTY, OPEN_TREE_CLONE | O_CLOEXEC);
+        if (fd < 0 || syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0 ||
+            syscall(SYS_move_mount, fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+            die(JAIL_ROOT, path);
+        (void)close(fd);
+    }
+}
+
 static void pass_fds(const struct jail_plan *plan, int proc_fd)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -450,6 +501,7 @@ static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
         die(JAIL_ROOT, "/tmp");
     build(plan);
     pivot();
+    hide(plan);
     // SECURITY: from here on the zygote's own /proc will do; the host's must not stay open in it.
     if (!plan->without_proc) {
         (void)close(proc_fd);

@@ -17,10 +17,11 @@
 #include "base/err.h"
 #include "box/idmap.h"
 
-enum { JAIL_PATHS_MAX = 32 };
+enum { JAIL_PATHS_MAX = 32, JAIL_HIDDEN_MAX = 12 };
 #define JAIL_WHEEL_FILES "/opt/wheel-files"
 #define JAIL_TMP "/mnt/tmp"      // the zygote's own, until it makes boxes
 #define JAIL_COMMANDS "/opt/bin" // python and pip by name
+#define JAIL_PIP "/opt/pip"      // the host's pip, for the installer; no box imports from there
 // Folders of an interpreter below /tmp or /mnt, which a box covers with its scratch: N is the
 // folder, N.at a link to where it belongs.  There mounts.c makes a link to N.
 #define JAIL_COVERED "/opt/covered"
@@ -50,6 +51,8 @@ struct jail_plan {
     const char *python_side; // folder with _constrictor, zygote.py, runner.py: /opt/constrictor
     const char *executable;  // interpreter, as seen inside the tree
     bool is_virtual;         // it is a virtual environment's, which has its python in PATH itself
+    size_t hidden_count;     // folders that are empty in the tree; a missing one is left out
+    const char *hidden[JAIL_HIDDEN_MAX];
     char *const *argv;
     char *const *envp;
     struct idmap ids;

@@ -37,7 +37,7 @@ enum {
     ENV_LOCK_MAX = 256 * 1024, // bytes of a client's lock
 };
 
-#define ENV_BASE "base" // always there: the interpreter's own packages
+#define ENV_BASE "base" // always there
 
 // How packages get into wheels (installer/installer.h).
 struct env_installer {

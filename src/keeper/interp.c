@@ -26,7 +26,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 
-enum { ANSWER_MAX = 64 * 1024, ASK_TIMEOUT_MS = 15000, CACHE_VERSION = 3 };
+enum { ANSWER_MAX = 64 * 1024, ASK_TIMEOUT_MS = 15000, CACHE_VERSION = 4 };
 
 // SECURITY: asked with -S, so that no .pth file of an installed package runs here, outside every
 // wall
@@ -58,7 +58,22 @@ static const char question[] =
     "    pass\n"
     "for p in roots:\n"
     "    say('path', p)\n"
-    "    say('path', os.path.realpath(p))\n";
+    "    say('path', os.path.realpath(p))\n"
+    // Where the packages of the interpreter itself are, which is also the one that a virtual
+    // environment was made from.  An environment keeps its own; `site` was not run.
+    "def setting(key):\n"
+    "    for line in open(os.path.join(venv[0], 'pyvenv.cfg')) if venv else ():\n"
+    "        name, _, value = line.partition('=')\n"
+    "        if name.strip().lower() == key:\n"
+    "            return value.strip().lower()\n"
+    "import site\n"
+    "bases = [getattr(sys, 'base_prefix', sys.prefix), getattr(sys, 'base_exec_prefix', '')]\n"
+    "if os.path.isdir(os.path.join(bases[0], 'conda-meta')) and not venv:\n"
+    "    bases = []\n" // an environment of conda
+    "if setting('include-system-site-packages') != 'true':\n"
+    "    for p in site.getsitepackages(bases):\n"
+    "        say('packages', p)\n"
+    "        say('packages', os.path.realpath(p))\n";
 
 static const char fix[] = "give a CPython of version 3.9 or later with --python PATH";
 
@@ -91,6 +106,15 @@ static bool is_plain(const char *path)
             return false;
     }
     return path[0] == '/';
+}
+
+static void packages_add(struct interp *in, const char *path)
+{
+    for (size_t i = 0; i < in->packages_count; i++)
+        if (strcmp(in->packages[i], path) == 0)
+            return;
+    if (is_plain(path) && in->packages_count < INTERP_PACKAGES_MAX)
+        snprintf(in->packages[in->packages_count++], PATH_MAX, "%s", path);
 }
 
 static bool is_volume(const char *path)
@@ -200,6 +224,8 @@ int interp_parse(char *answer, struct interp *ret, struct err *e)
             snprintf(ret->version, sizeof ret->version, "%.63s", value);
         else if (strcmp(line, "executable") == 0)
             snprintf(ret->executable, sizeof ret->executable, "%s", value);
+        else if (strcmp(line, "packages") == 0)
+            packages_add(ret, value);
         else if (strcmp(line, "gil") == 0 && strcmp(value, "False") == 0)
             return err_set(e, ERR_INTERPRETER, 0, fix,
                            "interpreter '%s' is a free-threaded build, which has no stable ABI",

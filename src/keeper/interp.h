@@ -11,13 +11,17 @@
 
 #include "base/err.h"
 
-enum { INTERP_PATHS_MAX = 24, INTERP_MINOR_MIN = 9 };
+enum { INTERP_PATHS_MAX = 24, INTERP_PACKAGES_MAX = 12, INTERP_MINOR_MIN = 9 };
 
 struct interp {
     char executable[PATH_MAX]; // the real one, not a shim
     char version[64];
     size_t path_count; // folders outside /usr that it needs
     char paths[INTERP_PATHS_MAX][PATH_MAX];
+    // Folders of the host's packages, which boxes do not see without --host-packages; some of them
+    // may not exist.  Those of a virtual environment are not among them.
+    size_t packages_count;
+    char packages[INTERP_PACKAGES_MAX][PATH_MAX];
 };
 
 // `name` is a path or a name to look up in PATH.  Answers of real binaries are kept in a cache

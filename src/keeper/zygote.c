@@ -278,6 +278,9 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
     }
     for (size_t i = 0; i < interp->path_count; i++)
         plan.paths[i] = interp->paths[i];
+    _Static_assert((int)INTERP_PACKAGES_MAX <= (int)JAIL_HIDDEN_MAX, "one place for each");
+    for (size_t i = 0; i < interp->packages_count && !config->host_packages; i++)
+        plan.hidden[plan.hidden_count++] = interp->packages[i];
     struct jail_child child;
     r = jail_start(&plan, &child, e);
     if (r < 0) {

@@ -6,6 +6,7 @@ CONSTRICTOR_UV, and pip. Works with pytest and with plain `python3 tests/unit/te
 
 import contextlib
 import errno
+import importlib.metadata
 import io
 import json
 import marshal
@@ -184,6 +185,21 @@ hashes = { sha256 = "cd" }
 [tool.uv]
 x = []
 '''
+
+
+class Pips(unittest.TestCase):
+    def test_pip_of_the_host(self):
+        """Where the host's packages are hidden and no wheel of pip is there, its pip is in a folder of its own."""
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(resolver, "HOSTS", folder), \
+             unittest.mock.patch("importlib.metadata.version", side_effect=importlib.metadata.PackageNotFoundError), \
+             unittest.mock.patch.object(resolver.glob, "glob", return_value=[]):
+            self.assertIsNone(resolver.find_pip())
+            os.mkdir(f"{folder}/pip")
+            for text, found in (("", None), ("__version__ = 5", None), ('__version__ = "21.3"', None),
+                                ('# pip\n__version__ = "23.0.1"\n', "pip 23.0.1")):
+                with open(f"{folder}/pip/__init__.py", "w", encoding="utf-8") as file:
+                    file.write(text)
+                self.assertEqual(getattr(resolver.find_pip(), "version", None), found, text)
 
 
 class Locks(unittest.TestCase):

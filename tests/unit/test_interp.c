@@ -114,6 +114,22 @@ static void what_the_jail_has_or_nobody_has_is_left_out(void **state)
     assert_int_equal(in.path_count, 0);
 }
 
+static void folders_of_packages_are_taken_once_and_bounded(void **state)
+{
+    (void)state;
+    char answer[8192] = GOOD "packages /usr/lib/python3/dist-packages\n"
+                             "packages /usr/lib/python3/dist-packages\n"
+                             "packages relative\npackages /usr/../etc\npackages //etc\n";
+    assert_int_equal(interp_parse(answer, &in, &e), 0);
+    assert_int_equal(in.packages_count, 1);
+    assert_string_equal(in.packages[0], "/usr/lib/python3/dist-packages");
+    size_t n = (size_t)snprintf(answer, sizeof answer, GOOD);
+    for (int i = 0; i < 2 * INTERP_PACKAGES_MAX; i++)
+        n += (size_t)snprintf(answer + n, sizeof answer - n, "packages /p%d\n", i);
+    assert_int_equal(interp_parse(answer, &in, &e), 0);
+    assert_int_equal(in.packages_count, INTERP_PACKAGES_MAX);
+}
+
 static void wide_folders_replace_narrow_ones(void **state)
 {
     (void)state;
@@ -416,6 +432,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_answer),
         cmocka_unit_test(what_the_jail_has_or_nobody_has_is_left_out),
+        cmocka_unit_test(folders_of_packages_are_taken_once_and_bounded),
         cmocka_unit_test(wide_folders_replace_narrow_ones),
         cmocka_unit_test(a_prefix_that_is_the_whole_system_is_refused),
         cmocka_unit_test(a_whole_home_spelled_differently_is_refused),

@@ -27,6 +27,7 @@ REPORT_MAX = 64 << 20       # bytes of a lock or report
 WORDS_MAX = 1 << 20         # bytes of a tool's output
 PIP_LEAST = 22, 2           # the first version with --report
 AGE_ROUNDS = 5
+HOSTS = "/opt/pip"          # box/jail.h
 BUNDLED = "/usr/share/python-wheels", "/usr/lib/python3/wheels"
 
 
@@ -366,7 +367,7 @@ def version_pair(text):
 
 
 def find_pip():
-    """The interpreter's own pip, or the wheel of pip that came with it."""
+    """The interpreter's own pip, the wheel of pip that came with it, or the pip of the host's packages."""
     try:
         from importlib.metadata import PackageNotFoundError, version
         found = version("pip")
@@ -378,9 +379,16 @@ def find_pip():
                os.path.join(sysconfig.get_path("stdlib"), "ensurepip", "_bundled")]
     wheels = [path for folder in folders if folder for path in glob.glob(f"{glob.escape(folder)}/pip-*.whl")]
     best = max(((version_pair(os.path.basename(path)), path) for path in wheels), default=((0, 0), None))
-    if best[0] < PIP_LEAST:
+    if best[0] >= PIP_LEAST:
+        return Pip([sys.executable, "-I", f"{best[1]}/pip"], os.path.basename(best[1]).split("-")[1])
+    try:
+        with open(f"{HOSTS}/pip/__init__.py", encoding="utf-8") as file:
+            found = re.search(r'^__version__ = "([^"]{1,40})"', file.read(65536), re.MULTILINE)
+    except OSError:
         return None
-    return Pip([sys.executable, "-I", f"{best[1]}/pip"], os.path.basename(best[1]).split("-")[1])
+    if not found or version_pair(found[1]) < PIP_LEAST:
+        return None
+    return Pip([sys.executable, "-I", f"{HOSTS}/pip"], found[1])
 
 
 def find(which=None):
