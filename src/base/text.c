@@ -25,9 +25,10 @@ struct unit {
 // Formatting takes the last row that divides the value, so the preferred spelling of a factor comes
 // last.
 static const struct unit size_units[] = {
-    {"", 1},           {"k", TEXT_KIB},   {"KiB", TEXT_KIB}, {"K", TEXT_KIB},   {"m", TEXT_MIB},
-    {"MiB", TEXT_MIB}, {"M", TEXT_MIB},   {"g", TEXT_GIB},   {"GiB", TEXT_GIB}, {"G", TEXT_GIB},
-    {"t", TEXT_TIB},   {"TiB", TEXT_TIB}, {"T", TEXT_TIB},
+    {"", 1},           {"k", TEXT_KIB},   {"KB", TEXT_KIB},  {"KiB", TEXT_KIB}, {"K", TEXT_KIB},
+    {"m", TEXT_MIB},   {"MB", TEXT_MIB},  {"MiB", TEXT_MIB}, {"M", TEXT_MIB},   {"g", TEXT_GIB},
+    {"GB", TEXT_GIB},  {"GiB", TEXT_GIB}, {"G", TEXT_GIB},   {"t", TEXT_TIB},   {"TB", TEXT_TIB},
+    {"TiB", TEXT_TIB}, {"T", TEXT_TIB},
 };
 
 static const struct unit duration_units[] = {

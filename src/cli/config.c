@@ -128,11 +128,14 @@ void config_print_docs(FILE *out, const struct config *c)
         "`constrictor config` prints the values in force and where each one comes from.  Every\n"
         "value given is checked, even one that a stronger one overrides.  A value out of bounds\n"
         "stops the program with exit status 64 and a message that names the key, the value, the\n"
-        "source and the bounds.\n"
+        "source and the bounds.  Variables are checked by the commands that use them; a `DEBUG` "
+        "or\n"
+        "port of another program (`app:*`, `tcp://…`) is ignored with a warning, and `None` means\n"
+        "not set.\n"
         "\n"
         "How values are written:\n"
         "\n"
-        "- size: `64M`, `1.5GiB`, `1048576`.  K, M, G, T and KiB, MiB, GiB, TiB are powers of "
+        "- size: `64M`, `1.5GiB`, `1048576`.  K, M, G, T, KB ... TB and KiB ... TiB are powers of "
         "1024; "
         "a plain\n"
         "  number is bytes\n"
@@ -145,12 +148,15 @@ void config_print_docs(FILE *out, const struct config *c)
           "\n"
           "A `.env` file is read from the folder in which the program is started, and a stranger "
           "may\n"
-          "have written it.  Setting one of these keys there is therefore an error:\n\n",
+          "have written it.  It may repeat the default of one of these keys, and set the values in "
+          "brackets;\n"
+          "another value is an error, for `host` a warning:\n\n",
           out);
     for (size_t i = 0; i < CONFIG_KEY_MAX; i++) {
         const struct config_option *o = &config_options[i];
         if (is_setting(o) && !(o->from & 1U << CONFIG_FROM_DOTENV))
-            fprintf(out, "- `%s`\n", o->key);
+            fprintf(out, "- `%s`%s%s%s\n", o->key, o->in_dotenv ? " (`" : "",
+                    o->in_dotenv ? o->in_dotenv : "", o->in_dotenv ? "`)" : "");
     }
 }
 

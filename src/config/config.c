@@ -426,6 +426,28 @@ int config_set(struct config *c, enum config_key key, const char *text, struct c
     return 0;
 }
 
+// Writes `text` as config_format() would; "" also if it is no value.
+static void normalize(const struct config_option *o, const char *text, char *buf, size_t cap)
+{
+    union value v;
+    memset(&v, 0, sizeof v);
+    buf[0] = '\0';
+    if (text && types[o->type].parse(o, text, &v) == 0)
+        types[o->type].format(o, &v, buf, cap);
+}
+
+bool config_is_one_of(enum config_key key, const char *text, const char *values)
+{
+    const struct config_option *o = &config_options[key];
+    char value[CONFIG_TEXT_MAX + 1], fallback[CONFIG_TEXT_MAX + 1];
+    int ignored;
+    normalize(o, text, value, sizeof value);
+    normalize(o, o->fallback, fallback, sizeof fallback);
+    if (strcmp(value, fallback) == 0 && (value[0] || !text[0]))
+        return true;
+    return value[0] && values && text_parse_choice(value, values, &ignored) == 0;
+}
+
 void config_init(struct config *c)
 {
     memset(c, 0, sizeof *c);

@@ -61,7 +61,7 @@ enum config_source {
 // Sets of sources, for the table.
 // SECURITY: .env is read from the folder the program is started in, which may be a repository that
 // an attacker wrote.  Keys that choose a program, a user id or a weaker wall are therefore
-// CONFIG_TRUSTED: setting them in .env is an error.
+// CONFIG_TRUSTED: in .env they may only have their default, or one of the values of .in_dotenv.
 enum {
     CONFIG_FLAG_ONLY = 1 << CONFIG_FROM_FLAG,
     CONFIG_CALL_ONLY = CONFIG_FLAG_ONLY | 1 << CONFIG_FROM_ENV,
@@ -141,6 +141,9 @@ struct config_env {
     const char *name;
     uint64_t factor;  // 0: written as the key's own type; else a plain number times this
     const char *unit; // the word for that unit
+    // What is in the values that other programs give a variable of this name ("": any).  Such a
+    // value is ignored, with a warning, if it is none of ours.
+    const char *foreign;
 };
 
 // One row of the table.
@@ -154,9 +157,11 @@ struct config_option {
     unsigned commands; // set of CONFIG_RUN ...
     unsigned common;   // the same: commands whose --help shows it
     enum config_group group;
-    const char *choices; // "a|b|c" for CONFIG_ENUM; words of a CONFIG_LIST, or NULL: any
-    bool secret;         // SECURITY: never printed, neither as a value nor in an error
-    const char *value;   // name of the value in --help
+    const char *choices;      // "a|b|c" for CONFIG_ENUM; words of a CONFIG_LIST, or NULL: any
+    bool secret;              // SECURITY: never printed, neither as a value nor in an error
+    const char *in_dotenv;    // "a|b": values of a CONFIG_TRUSTED key that weaken nothing
+    const char *dotenv_skips; // what ignores the others of them; NULL: they are errors
+    const char *value;        // name of the value in --help
     const char *help;
     const char *hint; // for a bad value; NULL: the hint of the type
     struct config_env env[CONFIG_ENV_MAX];
@@ -192,9 +197,10 @@ int config_set(struct config *c, enum config_key key, const char *text, struct c
 
 // Each reads one source.  Called by config_load(); public for the tests.
 int config_read_flags(struct config *c, unsigned command, int *argc, char ***argv, struct err *e);
-int config_read_environment(struct config *c, struct err *e);
+// With a `command`, variables that it does not use are not checked.
+int config_read_environment(struct config *c, unsigned command, struct err *e);
 int config_read_file(struct config *c, const char *path, struct err *e);
-int config_read_dotenv(struct config *c, const char *path, struct err *e);
+int config_read_dotenv(struct config *c, unsigned command, const char *path, struct err *e);
 void config_read_pip(struct config *c);   // config_pip.c: the package index, if none is set
 void config_apply_sets(struct config *c); // the defaults of the tool sets in c->tools
 
@@ -205,6 +211,9 @@ uint64_t config_cpu_ms(const struct config *c, uint64_t asked_ms, uint64_t wall_
 // The most that a caller may ask for.
 uint64_t config_wall_max_ms(const struct config *c);
 uint64_t config_cpu_max_ms(const struct config *c);
+
+// Is it the key's default, or one of `values` ("a|b")?
+bool config_is_one_of(enum config_key key, const char *text, const char *values);
 
 enum { CONFIG_DESCRIBE_MAX = 256 };
 

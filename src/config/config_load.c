@@ -164,7 +164,35 @@ int config_read_flags(struct config *c, unsigned command, int *argc, char ***arg
 
 /* ---- Environment ---- */
 
-int config_read_environment(struct config *c, struct err *e)
+// `config` shows every key.
+static bool is_used(const struct config_option *o, unsigned command)
+{
+    return !command || command & CONFIG_SHOW || o->commands & command;
+}
+
+// A variable of the environment or of .env.  Other programs have variables of the same names: a
+// bad value of one that this command does not use is none of its business.
+static int set_variable(struct config *c, unsigned command, enum config_key key, const char *value,
+                        struct config_origin origin, struct err *e)
+{
+    const struct config_option *o = &config_options[key];
+    const struct config_env *env = &o->env[origin.env];
+    struct err why;
+    if (strcmp(value, "None") == 0) // Python's word for "not set"
+        return 0;
+    int r = config_set(c, key, value, origin, &why);
+    if (r == 0 || !is_used(o, command))
+        return 0;
+    if (env->foreign && strstr(value, env->foreign)) {
+        log_line(LOG_WARN, "%s; it looks like another program's and is ignored", why.message);
+        return 0;
+    }
+    if (e)
+        *e = why;
+    return r;
+}
+
+int config_read_environment(struct config *c, unsigned command, struct err *e)
 {
     for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++) {
         for (unsigned i = 0; i < CONFIG_ENV_MAX; i++) {
@@ -173,7 +201,7 @@ int config_read_environment(struct config *c, struct err *e)
             if (!value)
                 continue;
             struct config_origin origin = {.source = CONFIG_FROM_ENV, .env = i};
-            int r = config_set(c, key, value, origin, e);
+            int r = set_variable(c, command, key, value, origin, e);
             if (r < 0)
                 return r;
         }
@@ -218,6 +246,7 @@ static char *unquote(char *s)
 
 struct line {
     const char *path;
+    unsigned command;
     unsigned number;
     char *name;
     char *value; // NULL: no '='
@@ -226,9 +255,8 @@ struct line {
 // Handles a line that is not blank and not a comment.
 typedef int line_fn(struct config *c, struct line *line, struct err *e);
 
-static int for_each_line(struct config *c, const char *path, char *text, line_fn *fn, struct err *e)
+static int for_each_line(struct config *c, struct line line, char *text, line_fn *fn, struct err *e)
 {
-    struct line line = {.path = path};
     while (text) {
         char *end = strchr(text, '\n');
         if (end)
@@ -251,7 +279,8 @@ static int for_each_line(struct config *c, const char *path, char *text, line_fn
     return 0;
 }
 
-static int read_lines(struct config *c, const char *path, line_fn *fn, struct err *e)
+static int read_lines(struct config *c, unsigned command, const char *path, line_fn *fn,
+                      struct err *e)
 {
     _cleanup_free_ char *text = malloc(CONFIG_FILE_MAX);
     if (!text)
@@ -264,7 +293,7 @@ static int read_lines(struct config *c, const char *path, line_fn *fn, struct er
     if (strlen(text) != (size_t)n)
         return err_set(e, ERR_BAD_CONFIG_FILE, 0, "a configuration file is plain text",
                        "the configuration file '%.300s' contains a NUL byte", path);
-    return for_each_line(c, path, text, fn, e);
+    return for_each_line(c, (struct line){.path = path, .command = command}, text, fn, e);
 }
 
 static int bad_quote(const struct line *line, struct err *e)
@@ -307,7 +336,7 @@ static int file_line(struct config *c, struct line *line, struct err *e)
 
 int config_read_file(struct config *c, const char *path, struct err *e)
 {
-    return read_lines(c, path, file_line, e);
+    return read_lines(c, 0, path, file_line, e);
 }
 
 // The first key, from `key` on, that reads this variable; some variables set several keys.
@@ -325,6 +354,28 @@ static enum config_key find_variable(enum config_key key, const char *name, unsi
     return CONFIG_KEY_MAX;
 }
 
+// SECURITY: a stranger may have written the .env file.  It may say what holds anyhow, and what is
+// stricter; nothing else about keys that weaken the wall or open the server.
+static int bad_dotenv(const struct config_option *o, const struct line *line, const char *value,
+                      unsigned env, struct err *e)
+{
+    if (o->dotenv_skips) {
+        log_line(LOG_WARN,
+                 "line %u of '.env': %s=%.80s is not used, because a stranger may have written the "
+                 "file: %s; use --%s %.80s or the environment variable %s",
+                 line->number, line->name, value, o->dotenv_skips, o->key, value, o->env[env].name);
+        return 0;
+    }
+    (void)err_set(e, ERR_BAD_CONFIG_FILE, 0, NULL, "line %u of '.env': %s cannot be set there",
+                  line->number, line->name);
+    err_hint(e,
+             "a stranger may have written the .env file: use the option --%s or the environment "
+             "variable %s%s%s",
+             o->key, o->env[env].name, o->in_dotenv ? "; it may only say " : "",
+             o->in_dotenv ? o->in_dotenv : "");
+    return -1;
+}
+
 // Several programs share one .env, so lines with other names are ignored.
 static int dotenv_line(struct config *c, struct line *line, struct err *e)
 {
@@ -335,27 +386,27 @@ static int dotenv_line(struct config *c, struct line *line, struct err *e)
     enum config_key key = find_variable(0, line->name, &origin.env);
     if (!line->value || key == CONFIG_KEY_MAX)
         return 0;
-    if (!(config_options[key].from & 1U << CONFIG_FROM_DOTENV))
-        return err_set(
-            e, ERR_BAD_CONFIG_FILE, 0,
-            "use an option or an environment variable: a stranger may have written the .env file",
-            "line %u of '.env': %s cannot be set there", line->number, line->name);
     const char *value = unquote(line->value);
     if (!value)
-        return bad_quote(line, e);
+        return is_used(&config_options[key], line->command) ? bad_quote(line, e) : 0;
     int r = 0;
-    for (; r == 0 && key != CONFIG_KEY_MAX; key = find_variable(key + 1, line->name, &origin.env))
-        r = config_set(c, key, value, origin, e);
+    for (; r == 0 && key != CONFIG_KEY_MAX; key = find_variable(key + 1, line->name, &origin.env)) {
+        const struct config_option *o = &config_options[key];
+        if (o->from & 1U << CONFIG_FROM_DOTENV || config_is_one_of(key, value, o->in_dotenv))
+            r = set_variable(c, line->command, key, value, origin, e);
+        else if (is_used(o, line->command))
+            r = bad_dotenv(o, line, value, origin.env, e);
+    }
     return r;
 }
 
-int config_read_dotenv(struct config *c, const char *path, struct err *e)
+int config_read_dotenv(struct config *c, unsigned command, const char *path, struct err *e)
 {
     struct stat st;
     // It need not exist, and it may be a folder (some virtual environments are called .env).
     if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
         return 0;
-    return read_lines(c, path, dotenv_line, e);
+    return read_lines(c, command, path, dotenv_line, e);
 }
 
 /* ---- All of them ---- */
@@ -365,7 +416,7 @@ int config_load(struct config *c, unsigned command, int *argc, char ***argv, str
     int r = config_read_flags(c, command, argc, argv, e);
     if (r < 0 || c->help || c->help_all)
         return r;
-    r = config_read_environment(c, e);
+    r = config_read_environment(c, command, e);
     if (r < 0)
         return r;
     // After the environment, because CONSTRICTOR_CONFIG may name the file.
@@ -374,7 +425,7 @@ int config_load(struct config *c, unsigned command, int *argc, char ***argv, str
         if (r < 0)
             return r;
     }
-    r = config_read_dotenv(c, ".env", e);
+    r = config_read_dotenv(c, command, ".env", e);
     if (r < 0)
         return r;
     if (command & (CONFIG_ENVS | CONFIG_SHOW))

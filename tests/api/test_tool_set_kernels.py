@@ -43,6 +43,16 @@ MAX_MEMORY_MB=64
 SESSION_POOL_SIZE=1
 LOG_LEVEL=INFO
 """
+TABLE = """# the document's table
+HOST=0.0.0.0
+PORT=16010
+DEBUG=false
+API_KEY=None
+MAX_KERNELS=10
+KERNEL_TIMEOUT=300
+MAX_EXECUTION_TIME=30
+MAX_MEMORY_MB=512
+"""
 ALL_PATHS = (
     ("POST", BASE + "/execute"),
     ("POST", BASE + "/execute_sync"),
@@ -150,21 +160,29 @@ def api(program, web):
         yield client
 
 
+@contextlib.contextmanager
+def serving(cli, *flags, key=None, **options):
+    """A server that has nothing but these flags and its .env; its log is stderr."""
+    with (cli.folder / "stderr").open("w+b") as stderr:
+        process = cli.start("serve", "--tools", "kernels", *flags, stderr=stderr, **options)
+        line = ""
+        while "MCP" not in line:
+            line = process.stdout.readline().decode()
+            assert line, (cli.folder / "stderr").read_text()
+        client = Kernels(int(re.search(r":(\d+)/mcp$", line.strip()).group(1)), key)
+        client.process, client.logs, client.shown = process, cli.folder / "stderr", line
+        yield client
+        process.terminate()
+        process.wait()
+
+
 @pytest.fixture(scope="module")
 def strict(program):
     """Without a network; all that it knows is in its .env file."""
     with open_cli(program) as cli:
         (cli.folder / ".env").write_text(DOTENV)
-        stderr = (cli.folder / "stderr").open("w+b")
-        process = cli.start("serve", "--tools", "kernels", stderr=stderr)
-        line = ""
-        while "MCP" not in line:
-            line = process.stdout.readline().decode()
-            assert line, (cli.folder / "stderr").read_text()
-        client = Kernels(int(re.search(r":(\d+)/mcp$", line.strip()).group(1)), KEY)
-        client.process, client.logs = process, cli.folder / "stderr"
-        yield client
-        stderr.close()
+        with serving(cli, key=KEY) as client:
+            yield client
 
 
 def texts(messages):
@@ -378,7 +396,6 @@ def test_K_11_host_port_debug_key_and_more(cli, strict):
         ({"HOST": "0.0.0.0"}, "can be reached from other machines, and no key is set"),
         ({"ALLOWED_HOSTS": "*"}, "any web page could use this server"),
         ({"PORT": "99999"}, "PORT"),
-        ({"DEBUG": "perhaps"}, "DEBUG"),
         ({"API_KEY": "short"}, "api-key"),
         ({"LOG_DIR": "/proc/nothing"}, "log-dir"),
         ({"MAX_KERNELS": "0"}, "MAX_KERNELS"),
@@ -390,6 +407,7 @@ def test_K_11_host_port_debug_key_and_more(cli, strict):
     ):
         ended = cli.call("serve", "--tools", "kernels", env={"PORT": "0", **env})
         assert ended.status != 0 and words in ended.err, (env, ended)
+    assert texts(strict.execute("print(1)")) == "1\n"
     assert re.search("gate: debug: run .*: ok, [0-9]+ bytes of code", strict.logs.read_text())  # DEBUG=true of its .env
     answer = strict.ask("GET", "/health", headers={"Host": "evil.example.org"})
     assert answer.status in (403, 421), answer
@@ -453,17 +471,47 @@ def test_K_15_memory_is_kept(strict):
 
 
 def test_K_16_dotenv(cli, strict):
-    """A .env file sets all of it; what such a file may not decide is refused, with the way that works."""
-    assert strict.metric("constrictor_up") == 1  # it runs by its .env alone
+    """The document's table as a .env starts, on 127.0.0.1; a .env file sets all of it but what would weaken the server."""
+    assert wait_until(lambda: strict.metric("constrictor_up") == 1)  # it runs by its .env alone
     (cli.folder / ".env").write_text(DOTENV)
     shown = cli.call("config", "--tools", "kernels").out
     for line in ("sessions = 2 ", "session-ttl = 2s ", "session-sweep = 1s ", "wall = 1s ", "timeout-max = 1s ",
                  "memory = 64M ", "stock = 1 ", "api-key = (set) "):
         assert line in shown, line
     assert KEY not in shown
-    (cli.folder / ".env").write_text("HOST=0.0.0.0\n")
-    ended = cli.call("serve", "--tools", "kernels")
-    assert ended.status != 0 and "HOST cannot be set there" in ended.err and "environment variable" in ended.err
+    (cli.folder / ".env").write_text(TABLE)
+    shown = cli.call("config", "--tools", "kernels").out
+    for line in ("host = 127.0.0.1 ", "port = 16010 ", "sessions = 10 ", "session-ttl = 5m ", "wall = 30s ", "memory = 512M "):
+        assert line in shown, line
+    for text, said in ((TABLE, "HOST=0.0.0.0 is not used"), (TABLE.replace("0.0.0.0", "127.0.0.1"), "")):
+        (cli.folder / ".env").write_text(text.replace("16010", "0"))
+        with serving(cli) as server:
+            assert server.ask("GET", "/health").status == 200 and "http://127.0.0.1:" in server.shown
+            warned = server.logs.read_text()
+            assert ("cannot open the server to others" in warned) == bool(said) and said in warned
+    for line in "CONSTRICTOR_STATE=/tmp/x", "ENABLE_NETWORK_ACCESS=true":
+        (cli.folder / ".env").write_text(line + "\n")
+        ended = cli.call("serve", "--tools", "kernels")
+        assert ended.status == 64 and "cannot be set there" in ended.err and "environment variable" in ended.err
+
+
+def test_K_11_b_variables_of_other_programs(cli):
+    """DEBUG=app:* and Kubernetes' CONSTRICTOR_PORT=tcp://... stop no command; booleans are read in any case."""
+    (cli.folder / ".env").unlink(missing_ok=True)
+    foreign = {"DEBUG": "app:*", "CONSTRICTOR_PORT": "tcp://10.96.0.11:8000", "PORT": "tcp://10.96.0.11:80"}
+    unused = {"KERNEL_TIMEOUT": "soon", "HOST": "", "ALLOWED_HOSTS": "", "MAX_KERNELS": "many"}
+    done = cli.call("run", "-c", "print(6 * 7)", env={**foreign, **unused})
+    assert (done.status, done.out, done.err) == (0, "42\n", "")
+    shown = cli.call("config", env=foreign)
+    assert "port = 8000 " in shown.out and "debug = false " in shown.out
+    for name in "DEBUG", "CONSTRICTOR_PORT", "PORT":
+        assert re.search(f"warn: .*{name}.*another program's and is ignored", shown.err), shown.err
+    for word, value in {"True": "true", "FALSE": "false", "Yes": "true", "1": "true", "oFF": "false"}.items():
+        assert f"debug = {value} " in cli.call("config", env={"DEBUG": word}).out, word
+    with serving(cli, "--port", "0", env=foreign) as server:
+        assert server.ask("GET", "/health").status == 200
+        assert "ignored" in server.logs.read_text()
+    assert cli.call("serve", env={"CONSTRICTOR_PORT": "many"}).status == 64  # this is nobody's but ours
 
 
 def test_K_17_a_pool_that_is_always_fresh(api):

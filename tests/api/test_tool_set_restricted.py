@@ -100,6 +100,21 @@ class Client:
         return text(answer)
 
 
+DEFAULTS = """# Core settings
+SANDBOX_TIMEOUT=30
+SANDBOX_MAX_OUTPUT_SIZE=1MB
+# Security capabilities
+SANDBOX_ENABLE_NETWORK=false
+SANDBOX_ENABLE_FILESYSTEM=false
+SANDBOX_ENABLE_DATA_SCIENCE=false
+SANDBOX_ALLOWED_IMPORTS=
+# Container mode
+SANDBOX_ENABLE_CONTAINER_MODE=false
+SANDBOX_CONTAINER_IMAGE=python-sandbox:latest
+SANDBOX_DEFAULT_MEMORY_LIMIT=128m
+"""
+
+
 @pytest.fixture(scope="module")
 def shared(program):
     with open_cli(program) as cli:
@@ -343,6 +358,31 @@ def test_R_12_profiles_of_the_environment(shared, variable, profile, module, ref
         assert client.call("validate_code", code=f"import {module}, math")["validation"]["valid"]
         told = client.call("validate_code", code=f"import {refused}")
         assert told["validation"]["errors"] == [f"Line 1: Import '{refused}' is not allowed"]
+
+
+def test_R_12_the_documented_defaults_as_a_dotenv(shared):
+    """`cp .env.example .env` with the documented defaults starts and changes nothing; only what would open the wall is refused."""
+    dotenv = shared.folder / ".env"
+    try:
+        dotenv.write_text(DEFAULTS)
+        client = connect(shared)
+        with client.connection:
+            told = client.call("get_sandbox_info")
+            assert told["resource_limits"] == {"timeout": 30, "max_output_size": 1048576, "memory_limit": "128m"}
+            assert [name for name, item in told["security_profiles"].items() if item["enabled"]] == ["basic"]
+        for text in DEFAULTS.replace("=false", "=False"), "SANDBOX_ENABLE_DATA_SCIENCE=True\n", "SANDBOX_TIMEOUT=10\n":
+            dotenv.write_text(text)
+            client = connect(shared)
+            with client.connection:
+                profiles = client.call("get_sandbox_info")["security_profiles"]
+                assert profiles["data_science"]["enabled"] == ("SCIENCE=True" in text) and not profiles["network"]["enabled"]
+        for text in "SANDBOX_ENABLE_NETWORK=true\n", "SANDBOX_CONTAINER_IMAGE=other:latest\n":
+            dotenv.write_text(text)
+            done = shared.call("stdio", *SET)
+            assert done.status == 64 and f"{text.split('=')[0]} cannot be set there" in done.err
+            assert f"environment variable {text.split('=')[0]}" in done.err
+    finally:
+        dotenv.unlink()
 
 
 def test_R_13_allowed_imports_of_the_environment(shared):

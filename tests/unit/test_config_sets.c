@@ -145,6 +145,46 @@ static void sse_is_another_name(void **state)
     EXPECT_CODE(load(CONFIG_STDIO, "--sse", NONE), ERR_UNKNOWN_OPTION);
 }
 
+static void dotenv_may_repeat_a_default_and_tighten(void **state)
+{
+    (void)state;
+    write_dotenv("HOST=localhost\nCONSTRICTOR_PYTHON=python3\nSANDBOX_ENABLE_NETWORK=False\n"
+                 "SANDBOX_CONTAINER_IMAGE=python-sandbox:latest\n");
+    assert_int_equal(load(CONFIG_SERVE, NONE), 0);
+    assert_string_equal(config.host, "localhost");
+    assert_int_equal(config.network, 2); // off
+    static const char *const hosts[] = {
+        "0.0.0.0", "::", "example.org", "127.0.0.1|localhost", "127.0.0.1,0.0.0.0", ""};
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "HOST=%s\n", hosts[i]);
+        write_dotenv(line);
+        (void)fresh(NULL);
+        write_dotenv(line);
+        assert_int_equal(load(CONFIG_SERVE, NONE), 0);
+        assert_string_equal(config.host, "127.0.0.1");
+    }
+    write_dotenv("SANDBOX_ENABLE_NETWORK=true\n");
+    EXPECT_CODE(load(CONFIG_SERVE, NONE), ERR_BAD_CONFIG_FILE);
+    write_dotenv("CONSTRICTOR_TOOLS=maybe\nHOST=0.0.0.0\n");
+    assert_int_equal(load(CONFIG_RUN, NONE), 0); // uses neither
+}
+
+static void variables_of_other_programs_stop_nothing(void **state)
+{
+    (void)state;
+    setenv("DEBUG", "app:*", 1);
+    setenv("CONSTRICTOR_PORT", "tcp://10.0.0.1:8000", 1);
+    setenv("API_KEY", "None", 1);
+    assert_int_equal(load(CONFIG_SERVE, NONE), 0);
+    assert_int_equal(config.port, 8000);
+    assert_int_equal(config.api_keys.count, 0);
+    assert_false(config.debug);
+    setenv("CONSTRICTOR_PORT", "many", 1);
+    assert_int_equal(load(CONFIG_RUN, NONE), 0);
+    EXPECT_CODE(load(CONFIG_SERVE, NONE), ERR_BAD_VALUE);
+}
+
 static int enter_folder(void **state)
 {
     (void)state;
@@ -165,6 +205,8 @@ int main(void)
         cmocka_unit_test_setup(defaults_of_tool_sets_are_within_bounds, fresh),
         cmocka_unit_test_setup(a_tool_set_brings_its_defaults, fresh),
         cmocka_unit_test_setup(sse_is_another_name, fresh),
+        cmocka_unit_test_setup(dotenv_may_repeat_a_default_and_tighten, fresh),
+        cmocka_unit_test_setup(variables_of_other_programs_stop_nothing, fresh),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

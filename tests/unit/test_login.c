@@ -173,7 +173,7 @@ static void test_the_configuration_has_none_afterwards(void **state)
                             "https://you:hush2@y.example.org:8443/,https://z.example.org/simple",
                             1),
                      0);
-    assert_int_equal(config_read_environment(&c, &e), 0);
+    assert_int_equal(config_read_environment(&c, 0, &e), 0);
     assert_int_equal(net_logins_take(&c, &e), 0);
     assert_string_equal(c.index_url, "https://x.example.org/simple");
     assert_string_equal(c.extra_index_urls.items[0], "https://y.example.org:8443/");
