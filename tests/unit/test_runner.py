@@ -50,6 +50,7 @@ class Fake:
             spaces = main.__globals__
             spaces["Box"].scratch = job["scratch"]
             spaces["Box"].folders = (job["scratch"] + "/",)
+            spaces["Box"].file = spaces["Box"].main.__file__ = job["scratch"] + "/__main__.py"
             if "pause" in job:
                 # A receive() that blocks as the real one does: in C, where no Python handler runs.
                 import ctypes, itertools, operator
@@ -338,7 +339,7 @@ class Cases(Boxes):
 
     def test_namespace_is_a_fresh_main(self):
         out = self.fine("sorted(globals())")
-        self.assertEqual(out.result_json, ["__builtins__", "__doc__", "__loader__", "__name__",
+        self.assertEqual(out.result_json, ["__builtins__", "__doc__", "__file__", "__loader__", "__name__",
                                            "__package__", "__spec__"])
         out = self.fine("import sys\n(__name__, vars(sys.modules['__main__']) is globals(),"
                         " type(__builtins__).__name__)")
@@ -843,10 +844,11 @@ class Cases(Boxes):
                 if __name__ == "__main__":
                     with multiprocessing.get_context("{method}").Pool(1) as pool:
                         print(pool.map(square, [3]))
-                print(__name__, '__file__' in globals(), hasattr(__import__('__main__'), '__file__'))
+                    print(__file__, open(__file__).read().count("square"))
                 """)
             self.assertEqual(out.stdout.count("[(9, '\u20ac')]\n"), 1, out.stdout)
-            self.assertIn("__main__ False False\n", out.stdout)
+            self.assertIn(f"{self.scratch}/__main__.py 3\n", out.stdout)
+            self.assertNotIn("__main__.py", out.files)
 
     def test_multiprocessing_spawn_without_a_file(self):
         out = self.fine("""
@@ -866,13 +868,13 @@ class Cases(Boxes):
         self.assertEqual(out.stdout, self.scratch + "/a.py\n")
         self.assertEqual(out.result_json, "print(__file__)\nopen(__file__).read()")
         for name in "<string>", "<stdin>", "", "..", "dir/":
-            self.assertEqual(self.fine("'__file__' in globals()", filename=name).result, "False")
+            self.assertEqual(self.fine("print(__file__)", filename=name).stdout, self.scratch + "/__main__.py\n")
 
     def test_script_does_not_overwrite(self):
         with open(os.path.join(self.scratch, "a.py"), "w") as file:
             file.write("mine")
-        out = self.fine("'__file__' in globals()", filename="a.py")
-        self.assertEqual((out.result, out.files["a.py"]), ("False", b"mine"))
+        out = self.fine("print(__file__)", filename="a.py")
+        self.assertEqual((out.stdout, out.files["a.py"]), (self.scratch + "/__main__.py\n", b"mine"))
 
     # ---- the language and the library
 
