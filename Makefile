@@ -10,7 +10,7 @@ OPTIONS := --prefix=$(abspath $(PREFIX)) -Dwerror=$(if $(filter true 1,$(CI)),tr
 QUIET    = $$(ninja --help 2>&1 | grep -om1 -e --quiet) # which Ubuntu 22.04 does not know
 
 .DEFAULT_GOAL := all
-.PHONY: all help serve test test-unit test-api test-user test-v2 bench fuzz conformance rows mcpb install uninstall format lint clean FORCE
+.PHONY: all help serve dev serve-http test test-unit test-api test-user test-v2 bench fuzz conformance rows mcpb install uninstall format lint clean FORCE
 
 all: $(BUILD)/.options ## build build/constrictor and build/python
 	@tools/progress build ninja -C $(BUILD)
@@ -29,6 +29,13 @@ serve: ## set up, build and start the server on 127.0.0.1:8000 (SERVE_ARGS are i
 	@tools/setup build
 	@$(MAKE) --no-print-directory all
 	@exec $(PROGRAM) serve $(SERVE_ARGS)
+
+dev: ## set up, build and serve the tool set 'restricted' over stdio
+	@{ tools/setup build && $(MAKE) --no-print-directory all; } >&2
+	@exec $(PROGRAM) stdio --tools restricted $(SERVE_ARGS)
+
+serve-http: ## the same over HTTP, on 127.0.0.1:9000
+	@$(MAKE) --no-print-directory serve SERVE_ARGS='--tools restricted $(SERVE_ARGS)'
 
 test: ## lint, set up, build and run every test
 	@tools/setup build test lint

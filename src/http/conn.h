@@ -49,8 +49,9 @@ struct http {
     struct timer accept_again;
     const struct http_route *tables[ROUTE_TABLES_MAX];
     unsigned table_count;
-    http_methods_of methods_of;    // NULL: the routes have the methods
-    http_open_body_file body_file; // NULL: all bodies stay in memory
+    http_methods_of methods_of;     // NULL: the routes have the methods
+    const char *events_of, *events; // see http_set_events(); NULL: none
+    http_open_body_file body_file;  // NULL: all bodies stay in memory
     void *body_file_argument;
     unsigned body_files; // bodies that arrive in files
     unsigned connections, connections_max, exchanges;

@@ -220,6 +220,15 @@ static int read_field(struct reader *r, struct slice line)
             r->head->close |= slice_is_nc(item, "close");
         return 0;
     }
+    if (slice_is_nc(name, "accept")) {
+        struct slice item;
+        while (slice_next(&value, &item)) {
+            const char *parameters = memchr(item.p, ';', item.n);
+            item.n = parameters ? (size_t)(parameters - item.p) : item.n;
+            r->head->events |= slice_is_nc(trim(item.p, item.n), "text/event-stream");
+        }
+        return 0;
+    }
     return note_once(r, name, value);
 }
 

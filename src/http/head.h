@@ -56,6 +56,7 @@ struct head {
     bool chunked;                       // the body comes in chunks,
     uint64_t length;                    // else it has this many bytes
     bool wait;                          // Expect: 100-continue
+    bool events;                        // Accept names text/event-stream
 };
 
 struct head_fault {

@@ -82,6 +82,9 @@ int http_judge(struct http *h, struct exchange *p, const struct head *head, stru
     if (origin.p)
         snprintf(p->origin, sizeof p->origin, "%.*s", (int)origin.n, origin.p);
     p->route = known ? route_find(h, p->x.path) : NULL;
+    // SECURITY: before the key is looked at, because the other route may want one.
+    if (p->route && head->events && h->events_of && strcmp(p->x.path, h->events_of) == 0)
+        p->route = route_find(h, h->events);
     bool open = p->options || (p->route && p->route->open);
     if (!open && door_check_user(h->door, p->conn->peer, r) < 0)
         return -1;
@@ -267,6 +270,12 @@ uid_t http_find_peer(struct http *h, int sock)
         h->own_peers = true;
     }
     return peer_uid(h->peers, h->peer_count, sock);
+}
+
+void http_set_events(struct http *h, const char *path, const char *events)
+{
+    h->events_of = path;
+    h->events = events;
 }
 
 void http_add_routes(struct http *h, const struct http_route *routes)

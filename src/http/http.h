@@ -59,6 +59,8 @@ struct http *http_open(struct event_base *base, const struct config *c, int list
 // What peer.h opened, borrowed: a server that needs it and has none opens it by itself.
 void http_set_peers(struct http *h, const int *fds, unsigned count);
 void http_add_routes(struct http *h, const struct http_route *routes); // borrowed for good
+// Requests for `path` that accept text/event-stream go to the route of `events` instead; borrowed.
+void http_set_events(struct http *h, const char *path, const char *events);
 // For bodies that are too large for memory.  Called when a head was let in: returns a file for the
 // body (taken) and how many bytes it may have; -1: not for this request; below: not now.
 typedef int (*http_open_body_file)(const struct http_exchange *x, void *argument,

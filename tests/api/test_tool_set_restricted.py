@@ -13,8 +13,11 @@ import subprocess
 import sys
 import uuid
 
+import anyio
 import pytest
 from conftest import PROGRAM, TOP, open_cli
+from mcp import Client as SdkClient
+from mcp.client.sse import sse_client
 from mcp_client import Http, LEGACY, Server, Stdio, text
 
 PYTHON = TOP / "build" / "venv" / "bin" / "python"  # has RestrictedPython
@@ -709,6 +712,41 @@ def test_R_24_stdio_and_http_with_a_token(shared):
     server.stop()
     done = shared.call("serve", *SET, "--host", "0.0.0.0", "--port", "0")
     assert done.status != 0 and "key" in done.err  # not without a key where others can reach it
+
+
+def test_R_24_port_9000_and_the_make_targets(shared):
+    """The document's port and commands: 9000, `make dev` for stdio and `make serve-http`, on this machine only."""
+    shown = shared.call("config", *SET).out
+    assert "port = 9000 " in shown and "host = 127.0.0.1 " in shown
+    assert "port = 9001 " in shared.call("config", *SET, env={"CONSTRICTOR_PORT": "9001"}).out
+
+    def made(target):
+        done = subprocess.run(["make", "-n", "-C", TOP, target, "SERVE_ARGS=--stock 1"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert re.search("stdio --tools restricted --stock 1", made("dev"))
+    assert re.search("serve SERVE_ARGS='--tools restricted --stock 1'", made("serve-http"))
+
+
+def test_R_25_the_registration_of_the_document(shared):
+    """The gateway opens the registered URL, without a path, as events: it finds the transport there; a browser, the page."""
+    token = "t" * 40
+    for env, headers in (({}, {}), ({"SANDBOX_API_TOKEN": token}, {"Authorization": f"Bearer {token}"})):
+        server = Server(shared, *SET, env=env)
+
+        async def talk():
+            async with SdkClient(sse_client(server.url, headers=headers), mode="legacy") as session:
+                tools = [tool.name for tool in (await session.list_tools()).tools]
+                told = await session.call_tool("execute_code", {"code": "result = 40 + 2"})
+                return tools, told
+
+        tools, told = anyio.run(talk)
+        assert "execute_code" in tools and json.loads(told.content[0].text)["result"] == 42
+        accepted = {"Accept": "text/html, */*;q=0.8"}
+        assert server.fetch("GET", "/", None, accepted)[0] == 200  # the page needs no key, and shows none
+        assert (server.fetch("GET", "/", None, {"Accept": "text/event-stream; q=1"})[0] == 401) if env else True
+        server.stop()
 
 
 def test_R_25_what_a_gateway_registers(shared):

@@ -224,6 +224,7 @@ int mcp_sse_open(struct mcp *m, struct http *h, struct err *e)
     (void)e; // cannot fail
     server.mcp = m;
     http_add_routes(h, routes);
+    http_set_events(h, "/", "/sse"); // for gateways that are given this server's bare address
     return 0;
 }
 
