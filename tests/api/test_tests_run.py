@@ -33,13 +33,13 @@ def test_endless(cli, tmp_path):
 class Run:
     """tests/run with a group of its own, in a folder of its own for its results."""
 
-    def __init__(self, cli, tests, *steps):
+    def __init__(self, cli, tests, *steps, named=""):
         self.file = TOP / "tests" / "api" / f"test_run_{os.getpid()}_{len(cli.started)}.py"
         self.file.write_text(tests)
         groups = cli.folder / "groups"
         groups.write_text(f"api/{self.file.name} rest\n")
         env = {**os.environ, "TEST_GROUPS": str(groups), "TEST_RESULTS": str(cli.folder / "results"),
-               "PYTEST_ARGS": "-x"}
+               "PYTEST_ARGS": f"-x {named}"}
         self.log = cli.folder / "log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen([TOP / "tests" / "run", *steps], stdin=subprocess.DEVNULL, stdout=log,
@@ -60,8 +60,8 @@ class Run:
 def begin(cli):
     runs = []
 
-    def start(*arguments):
-        runs.append(Run(cli, *arguments))
+    def start(*arguments, **options):
+        runs.append(Run(cli, *arguments, **options))
         return runs[-1]
 
     yield start
@@ -112,3 +112,15 @@ def test_second_time():
     run = begin(text, "api")
     assert run.process.wait(600) == 0, run.text
     assert "unsteady" in run.text and run.text.splitlines()[-1] == "1 passed, 0 failed, 0 skipped", run.text
+
+
+def test_files_that_are_named_run_and_no_others(begin):
+    run = begin("def test_of_a_file_that_is_not_named():\n    raise SystemExit", "api",
+                named="tests/api/test_tests_run.py::test_a_sum_is_made")
+    assert run.process.wait(600) == 0, run.text
+    assert run.text.splitlines()[-1].startswith("1 passed, 0 failed, 0 skipped"), run.text
+
+
+def test_a_sum_is_made():
+    """What the test above names."""
+    assert sum([1, 2]) == 3
