@@ -50,9 +50,10 @@
 #include "base/sys.h"
 #include "box/checkpoint.h"
 #include "box/files.h"
+#include "box/input.h"
 #include "wire/frame.h"
 
-enum { EMPTY, FULL };
+enum { EMPTY, FULL, CLAIMED }; // CLAIMED: `outgoing` is being filled by a thread
 
 // Two processes that share their memory need no other place for it.  Once there are copies of the
 // user process it is in the area of box/checkpoint.c, and `room` is where runs and answers are
@@ -88,6 +89,7 @@ static void *tid_address;
 static int listener = -1;       // until READY has taken it to the keeper
 static _Atomic uint32_t parted; // init has closed what is the user process's
 static int writer = -1;         // until the first run
+static bool wants_input;        // FRAME_STDIN of the run that is read
 static uint64_t open_files;     // RLIMIT_NOFILE
 
 static long futex(_Atomic uint32_t *word, int op, uint32_t value)
@@ -162,6 +164,7 @@ static void take_run(const struct frame_header *h, const char *payload, size_t l
             (void)sys_raw(SYS_munmap, (long)assembly, total, 0, 0, 0, 0);
         assembly = NULL;
         kept = h->flags & FRAME_KEPT;
+        wants_input = h->flags & FRAME_STDIN;
         if (h->flags & FRAME_DISCARD)
             discard_output();
         direct = direct || (!atomic_load(&mailbox->handed_over) && h->flags & FRAME_DIRECT);
@@ -205,6 +208,9 @@ static void take_payload(size_t length)
         bool busy = running || atomic_load(&mailbox->stalled);
         if (!files_serve_at(BOX_CONTROL_FD, writer < 0 ? AT_FDCWD : writer,
                             writer < 0 ? FILES_ROOT : ".", busy, payload, length - sizeof h))
+            leave(1);
+    } else if (h.kind == FRAME_INPUT) {
+        if (!input_take(payload, length - sizeof h))
             leave(1);
     } else if (h.kind != FRAME_RUN) {
         leave(1);
@@ -251,7 +257,7 @@ static long send_datagram(const struct frame_header *h, const char *data, size_t
     return n < 0 ? n : 0;
 }
 
-static long send_frame(uint32_t kind, uint16_t flags, const char *data, size_t length)
+long init_send_frame(uint32_t kind, uint16_t flags, const char *data, size_t length)
 {
     size_t offset = 0;
     do {
@@ -275,7 +281,7 @@ static void send_output(size_t most)
     for (int stream = 0; stream < OUTPUT_STREAMS; stream++)
         for (size_t all = 0, n = 1; n && all < most; all += n)
             if ((n = read_output(stream)))
-                (void)send_frame(FRAME_OUTPUT, (uint16_t)stream, output, n);
+                (void)init_send_frame(FRAME_OUTPUT, (uint16_t)stream, output, n);
 }
 
 // RLIMIT_NOFILE of the calling process, hard and soft: only a capability could raise it again.
@@ -337,6 +343,10 @@ int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **re
         wake_init();
     if (!direct && !atomic_load(&mailbox->handed_over)) {
         (void)sys_raw(SYS_close, BOX_CONTROL_FD, 0, 0, 0, 0, 0);
+        if (writer >= 0 && wants_input) { // later nothing can be made there
+            atomic_store(&mailbox->handed_over, 1);
+            input_make_early(writer);
+        }
         // SECURITY: close the last way to write to a read-only scratch.  The files of the request
         // were written through it.  Init never has it, because code in the box may write to init's
         // memory.
@@ -387,13 +397,17 @@ int init_send(uint32_t kind, const void *data, size_t length)
         return -EMSGSIZE;
     if (direct) {
         running = running && kind != FRAME_RESULT;
-        return (int)send_frame(kind, 0, data, length);
+        return (int)init_send_frame(kind, 0, data, length);
     }
-    init_send_wait();
+    uint32_t empty = EMPTY;
+    do { // a prompt may come from another thread than the answer
+        init_send_wait();
+        empty = EMPTY;
+    } while (!atomic_compare_exchange_strong(&mailbox->outgoing, &empty, CLAIMED));
     if (room.request && kind == FRAME_RESULT)
         give_room();
     mailbox->outgoing_kind = kind;
-    mailbox->outgoing_data = room.result ? memcpy(room.result, data, length) : data;
+    mailbox->outgoing_data = room.result && length ? memcpy(room.result, data, length) : data;
     mailbox->outgoing_length = length;
     atomic_store(&mailbox->outgoing, FULL);
     wake_init();
@@ -455,12 +469,17 @@ static void serve_outgoing(void)
         return;
     size_t length = mailbox->outgoing_length;
     uint32_t kind = mailbox->outgoing_kind;
+    if (kind == FRAME_RESULT)
+        input_close();
     send_output(PIPE_MAX);
     running = running && kind != FRAME_RESULT;
     answered = kind == FRAME_RESULT;
-    if (length <= FRAME_RESULT_MAX) // a gate that is gone needs no answer
-        (void)send_frame(kind, kind == FRAME_RESULT ? result_flags() : 0, mailbox->outgoing_data,
-                         length);
+    if (kind == FRAME_WANT) {
+        if (!input_open())
+            leave(1);                      // rather than a stdin that is empty by mistake
+    } else if (length <= FRAME_RESULT_MAX) // a gate that is gone needs no answer
+        (void)init_send_frame(kind, kind == FRAME_RESULT ? result_flags() : 0,
+                              mailbox->outgoing_data, length);
     atomic_store(&mailbox->outgoing, EMPTY);
     (void)futex(&mailbox->outgoing, FUTEX_WAKE, 1);
 }
@@ -474,7 +493,7 @@ static void serve_children(void)
             continue; // an orphan that init inherited, or another process goes on
         send_output(PIPE_MAX);
         struct frame_exit gone = {.status = status};
-        (void)send_frame(FRAME_EXIT, 0, (const char *)&gone, sizeof gone);
+        (void)init_send_frame(FRAME_EXIT, 0, (const char *)&gone, sizeof gone);
         leave(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     }
 }
@@ -581,15 +600,19 @@ static _Noreturn void init_loop(void)
         if (answered && listening && kept)
             look_for_more();
         answered = false;
-        struct pollfd p[1 + OUTPUT_STREAMS] = {
-            {.fd = BOX_CONTROL_FD, .events = listening ? POLLIN : 0}};
+        struct pollfd p[1 + OUTPUT_STREAMS + 1] = {
+            {.fd = BOX_CONTROL_FD, .events = listening ? POLLIN : 0},
+            [1 + OUTPUT_STREAMS] = {.fd = input_fd(), .events = POLLOUT}};
         for (int stream = 0; stream < OUTPUT_STREAMS; stream++)
             p[1 + stream] = (struct pollfd){.fd = output_fd(stream), .events = POLLIN};
-        long r = sys_raw(SYS_ppoll, (long)p, 1 + OUTPUT_STREAMS, 0, (long)&none, sizeof none, 0);
+        long r = sys_raw(SYS_ppoll, (long)p, 1 + OUTPUT_STREAMS + (input_fd() >= 0), 0, (long)&none,
+                         sizeof none, 0);
         if (r <= 0)
             continue; // a signal: see what it was about
         if (p[1].revents || p[2].revents)
             serve_output();
+        if (input_fd() >= 0 && p[1 + OUTPUT_STREAMS].revents)
+            input_write();
         if (!p[0].revents)
             continue;
         // ppoll prefers a datagram to a signal that was there before it; a signal is about the run

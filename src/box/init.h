@@ -59,6 +59,9 @@ void init_receive_done(void);
 void init_send_wait(void);
 int init_send(uint32_t kind, const void *data, size_t length);
 
+// init, for box/input.c: sends a frame, whole.  0 or a negative errno.
+long init_send_frame(uint32_t kind, uint16_t flags, const char *data, size_t length);
+
 // ---- for box/checkpoint.c -----------------------------------------------------------------------
 
 // See the invariants in init.c.

@@ -49,6 +49,7 @@ static void clear_work(const struct exec *x)
     json_decref(w->wheels);
     free(w->changes);
     free(w->bytes);
+    free(w->stdin_bytes);
     free(w->meta);
     free(w);
 }
@@ -254,6 +255,37 @@ static struct session *find_session(struct exec *x)
     return session_open(g, x->owner, &plan, NULL, NULL, &x->error);
 }
 
+static void on_hungry(struct run *r)
+{
+    struct exec *x = r->request.argument;
+    x->run = r;
+    x->request.on_hungry(x);
+}
+
+static void on_ask(struct run *r, const char *prompt, size_t length)
+{
+    struct exec *x = r->request.argument;
+    x->run = r;
+    x->request.on_ask(x, prompt, length);
+}
+
+// False: memory is out.
+static bool add_stdin(struct exec *x, struct run_request *request)
+{
+    const struct exec_request *q = &x->request;
+    request->has_stdin = q->has_stdin;
+    request->stdin_open = q->stdin_open;
+    request->stdin_data = q->stdin_text;
+    request->stdin_length = q->stdin_length;
+    request->on_hungry = q->on_hungry ? on_hungry : NULL;
+    request->on_ask = q->on_ask ? on_ask : NULL;
+    if (!q->stdin_coded)
+        return true;
+    request->stdin_data = x->work->stdin_bytes =
+        decode_base64(q->stdin_text, q->stdin_length, &request->stdin_length);
+    return request->stdin_data != NULL;
+}
+
 bool exec_begin(struct exec *x)
 {
     const struct exec_request *q = &x->request;
@@ -323,7 +355,7 @@ bool exec_begin(struct exec *x)
         .on_output = q->on_output ? exec_on_output : NULL,
         .on_done = on_done,
         .argument = x};
-    x->run = run_start(x->gate, &request);
+    x->run = add_stdin(x, &request) ? run_start(x->gate, &request) : NULL;
     if (!x->run)
         err_set(&x->error, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
     return x->run != NULL;

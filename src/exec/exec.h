@@ -84,7 +84,13 @@ struct exec_request {
     // {name: text}, checked by exec_check_env_vars(); taken; NULL: none.  SECURITY: the values are
     // secrets: no message, log line or answer has them.
     json_t *env_vars;
-    bool keep_env_vars; // for the later runs of the session as well
+    // What the code reads as stdin; borrowed until on_done.
+    bool has_stdin, stdin_coded; // coded: base64, checked by exec_check_base64()
+    bool stdin_open;             // more may follow by run_feed(), as on_hungry and on_ask of run.h
+    const char *stdin_text;
+    size_t stdin_length;
+    const char *no_stdin; // what input() says without stdin; NULL: NO_STDIN of the runner
+    bool keep_env_vars;   // for the later runs of the session as well
     // A rule set, made by network_parse(); taken; NULL: that of the key or the session.
     json_t *network;
     // Packages: env/envs.h.  In a session, a named environment has to be the session's own.
@@ -107,7 +113,9 @@ struct exec_request {
     bool collect;            // new and changed files become artifacts, or go to `taker`
     // Output as it comes, as in run.h.  May be NULL.
     int (*on_output)(struct exec *x, enum run_stream stream, struct evbuffer *data);
-    const struct exec_taker *taker; // NULL: the store
+    void (*on_hungry)(struct exec *x); // for `stdin_open`; may be NULL
+    void (*on_ask)(struct exec *x, const char *prompt, size_t length); // the same
+    const struct exec_taker *taker;                                    // NULL: the store
     void (*on_done)(struct exec *x);
     void *argument;
 };
@@ -139,6 +147,7 @@ int exec_on_output(struct run *r, enum run_stream stream, struct evbuffer *data)
 // above.
 int exec_check_files(const struct gate *g, json_t *files, struct err *e);
 int exec_check_variables(json_t *variables, struct err *e);
+int exec_check_base64(const char *text, size_t length, struct err *e);
 // The same for variables of the process environment.  `e` never has a value.
 int exec_check_env_vars(json_t *env_vars, struct err *e);
 

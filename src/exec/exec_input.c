@@ -74,6 +74,16 @@ static int check_body(json_t *file, size_t i, const char *path, struct err *e)
     return 0;
 }
 
+int exec_check_base64(const char *text, size_t length, struct err *e)
+{
+    size_t decoded;
+    _cleanup_free_ unsigned char *bytes = decode_base64(text, length, &decoded);
+    return bytes ? 0
+                 : err_set(e, ERR_BAD_VALUE, 0,
+                           "use the standard alphabet with padding, no line breaks",
+                           "it is not base64");
+}
+
 int exec_check_files(const struct gate *g, json_t *files, struct err *e)
 {
     size_t i;

@@ -25,6 +25,7 @@ struct exec_work {
     struct artifact artifact;        // the file that is collected
     size_t file, more_file;          // indexes of the next file to write
     char path[SCRATCH_PATH_MAX + 1]; // of the file that is written
+    unsigned char *stdin_bytes;      // decoded base64; NULL: it is text
     unsigned char *bytes;            // its decoded base64; NULL: it is text
     struct scratch_list before, now;
     bool asked;  // the list `now` was asked for

@@ -14,6 +14,13 @@
 
 static const char *const action_names[] = {"run", "checkpoint", "undo", "fork"};
 
+static int set_stdin(const struct exec_request *q, json_t *o)
+{
+    if (q->has_stdin)
+        return json_object_set_new(o, "stdin", json_string(q->on_ask ? "ask" : "pipe"));
+    return q->no_stdin ? json_object_set_new(o, "no_stdin", json_string(q->no_stdin)) : 0;
+}
+
 char *exec_session_meta(const struct exec *x, const struct session *s, const struct exec_meta *m)
 {
     const struct exec_request *q = &x->request;
@@ -48,6 +55,7 @@ char *exec_session_meta(const struct exec *x, const struct session *s, const str
         failed |= json_object_set(o, "env", q->env_vars);
     if (q->keep_env_vars)
         failed |= json_object_set_new(o, "keep_env", json_true());
+    failed |= set_stdin(q, o) < 0;
     if (m->policy)
         failed |= json_object_set(o, "policy", m->policy);
     if (m->wheels)
@@ -73,7 +81,7 @@ char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m)
 {
     const struct exec_request *q = &x->request;
     bool plain = !q->install && !q->variables && !q->env_vars && !m->policy && !m->wheels &&
-                 !q->named_result;
+                 !q->named_result && !q->has_stdin && !q->no_stdin;
     if (plain && is_nameless(q))
         return strdup(""); // most runs: see python/ext/plain.h
     if (plain)
@@ -85,6 +93,7 @@ char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m)
                                        "variables", q->variables, "env", q->env_vars, "policy",
                                        m->policy, "path", m->wheels, "transformer", m->transformer);
     int failed = o && q->named_result && json_object_set_new(o, "named_result", json_true()) < 0;
+    failed |= o && set_stdin(q, o) < 0;
     char *text = o && !failed ? dump_text(o) : NULL;
     json_decref(o);
     return text;

@@ -132,6 +132,20 @@ const struct field execute_rows[] = {
      .help = "environment variables: names and texts, in os.environ and for programs that the code "
              "starts; for this run only, or for the session that is opened with them. Never logged",
      .into = INTO_ENV_VARS},
+    {.name = "stdin",
+     .on = RUNS,
+     .type = FIELD_STRING,
+     .help =
+         "what the code reads as its standard input: input(), sys.stdin and the programs that it "
+         "starts read it; then comes its end. Without it, input() raises EOFError",
+     .into = INTO_STDIN},
+    {.name = "stdin_base64",
+     .on = RUNS,
+     .type = FIELD_STRING,
+     .same_as = "stdin",
+     .pattern = FORM_BASE64,
+     .help = "bytes for the standard input as base64, instead of 'stdin'",
+     .into = INTO_STDIN_BASE64},
     {.name = "environment",
      .on = ALL,
      .type = FIELD_STRING,
@@ -256,6 +270,18 @@ static int read_environment(struct gate *g, const char *owner, json_t *call, jso
     return check_text(value, e) < 0 ? -1 : envs_path(g, owner, q->environment, &path, e);
 }
 
+static int read_stdin(const struct field *f, json_t *value, struct exec_request *q, struct err *e)
+{
+    if (q->has_stdin)
+        return err_set(e, ERR_BAD_VALUE, 0, "give one of them",
+                       "it and 'stdin' both say what the code reads");
+    q->has_stdin = true;
+    q->stdin_text = json_string_value(value);
+    q->stdin_length = json_string_length(value);
+    q->stdin_coded = f->into == INTO_STDIN_BASE64;
+    return q->stdin_coded ? exec_check_base64(q->stdin_text, q->stdin_length, e) : 0;
+}
+
 static int read_value(struct gate *g, const char *owner, json_t *call, const struct field *f,
                       json_t *value, struct exec_request *q, struct err *e)
 {
@@ -278,6 +304,8 @@ static int read_value(struct gate *g, const char *owner, json_t *call, const str
         return exec_check_files(g, value, e);
     case INTO_VARIABLES: q->variables = json_incref(value); return exec_check_variables(value, e);
     case INTO_ENV_VARS: q->env_vars = json_incref(value); return exec_check_env_vars(value, e);
+    case INTO_STDIN:
+    case INTO_STDIN_BASE64: return read_stdin(f, value, q, e);
     case INTO_ARGV: return 0; // below: there always is one
     case INTO_ENVIRONMENT: return read_environment(g, owner, call, value, q, e);
     case INTO_PACKAGES: return (q->packages = packages_set(g, value, e)) ? 0 : -1;

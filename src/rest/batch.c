@@ -68,11 +68,13 @@ static json_t *view(json_t *body, json_t *item)
     struct field_walk w = FIELD_WALK(EXECUTE_FIELDS(EXECUTE_BATCH));
     json_t *o = json_object();
     bool own = field_get(item, "environment", NULL) || field_get(item, "packages", NULL);
+    bool reads = field_get(item, "stdin", "stdin_base64") != NULL;
     int failed = !o || json_object_set(o, "code", json_object_get(item, "code"));
     while (!failed && (f = field_next(&w))) {
         bool packages = f->into == INTO_ENVIRONMENT || f->into == INTO_PACKAGES;
         json_t *value = field_get(item, f->name, NULL);
-        if (!value && !(packages && own)) // they exclude each other
+        bool input = f->into == INTO_STDIN || f->into == INTO_STDIN_BASE64;
+        if (!value && !(packages && own) && !(input && reads)) // they exclude each other
             value = field_get(body, f->name, NULL);
         if (value)
             failed = json_object_set(o, f->name, value);

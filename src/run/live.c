@@ -130,10 +130,16 @@ static int take_frame(struct live_box *b)
         if (u && u->on_exit)
             u->on_exit(b, gone.status);
         return 0;
+    // SECURITY: neither counts toward a limit by itself, so the listener bounds how many it takes.
+    case FRAME_WANT: return u && u->on_want && !r->total ? u->on_want(b) : -EBADMSG;
+    case FRAME_ASK:
+        return u && u->on_ask && r->total <= FRAME_ASK_MAX ? u->on_ask(b, r->data, r->total)
+                                                           : -EBADMSG;
     case FRAME_RUN:
     case FRAME_READY:
     case FRAME_FAILED:
     case FRAME_FILE:
+    case FRAME_INPUT:
     case FRAME_FILED: // valid ones went to take_filed()
     case FRAME_KIND_MAX: return -EBADMSG;
     }
@@ -246,7 +252,10 @@ void live_listen(struct live_box *b, const struct live_user *user, void *owner)
 
 static unsigned run_flags(const struct live_box *b)
 {
-    return (b->direct ? FRAME_DIRECT : b->kept ? FRAME_KEPT : 0) | (b->discard ? FRAME_DISCARD : 0);
+    return (b->direct ? FRAME_DIRECT
+            : b->kept ? FRAME_KEPT
+                      : 0) |
+           (b->discard ? FRAME_DISCARD : 0) | (b->has_stdin ? FRAME_STDIN : 0);
 }
 
 static int send_pieces(struct live_box *b, enum frame_kind kind, const struct frame_piece *pieces,

@@ -32,6 +32,9 @@ struct live_user {
     void (*on_result)(struct live_box *b, const char *data, size_t length, unsigned flags);
     void (*on_exit)(struct live_box *b, int status); // the user process is gone; ENDED follows
     void (*on_output)(struct live_box *b, enum live_stream stream, const char *data, size_t length);
+    // WANT and ASK (wire/frame.h).  -EBADMSG: protocol error.
+    int (*on_want)(struct live_box *b);
+    int (*on_ask)(struct live_box *b, const char *prompt, size_t length);
     void (*on_sent)(struct live_box *b); // a borrowed frame went out, maybe from within live_send()
     void (*on_garbage)(struct live_box *b); // protocol error; the box is not read any more
     void (*on_quiet)(struct live_box *b);   // the last operation in its files is over
@@ -51,8 +54,9 @@ struct live_box {
     uint64_t id;
     struct wire_limits limits;
     bool kept;
-    bool direct;  // no code will ever run in it: FRAME_DIRECT
-    bool discard; // output in its pipes is not the next run's: FRAME_DISCARD
+    bool direct;    // no code will ever run in it: FRAME_DIRECT
+    bool has_stdin; // of the next run: FRAME_STDIN
+    bool discard;   // output in its pipes is not the next run's: FRAME_DISCARD
     int control;
     struct event *control_event, *write_event;
     struct frame_reader reader;

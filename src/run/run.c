@@ -293,6 +293,8 @@ static void on_sent(struct live_box *b)
     struct run *r = b->owner;
     if (r->state == RUN_SENDING)
         r->state = RUN_RUNNING;
+    else
+        feed_on_sent(r);
 }
 
 static void on_wall(void *argument)
@@ -319,6 +321,7 @@ void run_go(struct run *r)
                                    {r->request.meta, r->request.meta_length},
                                    {r->request.code, r->request.code_length}};
     r->state = RUN_SENDING;
+    r->box->has_stdin = r->feed != NULL;
     r->t_box_us = (uint64_t)clock_us();
     bool short_first = r->request.session && r->box->meter.count && r->request.wall_ms > SHORT_MS;
     if (live_send(r->box, FRAME_RUN, pieces, 3, false) < 0 ||
@@ -436,6 +439,8 @@ static const struct live_user run_user = {
     .on_result = on_result,
     .on_exit = on_exit_frame,
     .on_output = run_on_output,
+    .on_want = feed_on_want,
+    .on_ask = feed_on_ask,
     .on_sent = on_sent,
     .on_garbage = on_garbage,
     .on_measured = on_measured,
@@ -568,6 +573,10 @@ struct run *run_start(struct gate *g, const struct run_request *request)
             run_free(r);
             return NULL;
         }
+    if (request->has_stdin && !feed_begin(r)) {
+        run_free(r);
+        return NULL;
+    }
     bool refused = admit(r) < 0;
     // Not done() from here: the caller does not have its run yet.
     if (refused && !set_timer(r, 0, fail_soon)) {
@@ -639,6 +648,7 @@ void run_free(struct run *r)
     for (int i = 0; i < RUN_STREAMS; i++)
         if (r->output[i])
             evbuffer_free(r->output[i]);
+    feed_end(r);
     json_decref(r->result);
     free(r->denials);
     free(r);

@@ -91,6 +91,15 @@ struct run_request {
     // The result is there and the box not yet gone; flags of the frame.  True: run_let_go()
     // follows.
     bool (*on_answer)(struct run *r, unsigned flags);
+    // stdin.  Without it, code reads an empty file, and input() fails at once.
+    bool has_stdin;
+    bool stdin_open;        // more may follow, by run_feed()
+    const void *stdin_data; // what is there already; borrowed until on_done
+    size_t stdin_length;
+    // All that was fed is in the box, and there is room for more.
+    void (*on_hungry)(struct run *r);
+    // The code waits for a line from a person; NULL: there is no person.  The prompt is hostile.
+    void (*on_ask)(struct run *r, const char *prompt, size_t length);
     // Called when output came; may take it from the buffer (streaming) or leave it (collecting).
     // Negative: the reader is gone, the run is cancelled.
     int (*on_output)(struct run *r, enum run_stream stream, struct evbuffer *data);
@@ -116,6 +125,7 @@ struct run {
     struct timer timer;
     struct evbuffer *output[RUN_STREAMS];
     uint64_t output_total[RUN_STREAMS], output_stored;
+    struct feed *feed;  // feed.c; NULL: it has no stdin
     bool output_cut;    // further output is dropped
     bool output_lent;   // the result has "" for it; the caller inserts the text
     enum wire_end end;  // why the gate released it
@@ -149,6 +159,13 @@ void run_send_deferred(struct gate *g);
 // Ends the run early; on_done follows.
 void run_cancel(struct run *r);
 
+// More stdin for a run whose request says that it is open, or its end (`length` 0).  Takes a copy.
+// 0, or -ENOBUFS: the box has not taken enough of what was fed before; -EPIPE: the run is over, or
+// its stdin has ended; -ENOMEM.
+enum { RUN_FEED_MAX = 1 << 20 }; // bytes that wait in the gate
+int run_feed(struct run *r, const void *data, size_t length);
+bool run_is_fed(const struct run *r); // it goes on, and takes more stdin
+
 // SIGINT to the code: KeyboardInterrupt.
 void run_interrupt(struct run *r);
 
@@ -160,7 +177,12 @@ void run_enter(struct run *r, struct live_box *b);
 
 void run_free(struct run *r);
 
-// Between run.c and output.c.
+// Between run.c, output.c and feed.c.
+bool feed_begin(struct run *r); // false: memory is out
+void feed_end(struct run *r);
+int feed_on_want(struct live_box *b);
+int feed_on_ask(struct live_box *b, const char *prompt, size_t length);
+void feed_on_sent(struct run *r);
 void run_stop(struct run *r, enum wire_end end); // a limit is met, or the run is cancelled
 void run_on_output(struct live_box *b, enum live_stream stream, const char *data, size_t length);
 // The JSON object that a box sent, new; NULL: it is not an object, or too large.  Also for check.c.

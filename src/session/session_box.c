@@ -310,8 +310,26 @@ static void on_drain_output(struct live_box *b, enum live_stream stream, const c
     (void)length;
 }
 
+// Its client is gone, and with it the rest of its stdin.
+static int on_drain_want(struct live_box *b)
+{
+    struct frame_piece end = {"", 0};
+    (void)live_send(b, FRAME_INPUT, &end, 1, true);
+    return 0;
+}
+
+static int on_drain_ask(struct live_box *b, const char *prompt, size_t length)
+{
+    (void)b;
+    (void)prompt;
+    (void)length;
+    return 0;
+}
+
 static const struct live_user drain_user = {
     .on_result = on_drain_result,
+    .on_want = on_drain_want,
+    .on_ask = on_drain_ask,
     .on_measured = on_drain_measured,
     .on_output = on_drain_output,
     .on_ended = on_idle_ended,

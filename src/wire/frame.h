@@ -31,6 +31,7 @@ enum {
     FRAME_DIRECT = 4,     // the first RUN: no code will ever run in this box (check/check.h)
     FRAME_DISCARD = 8,    // RUN: drop what waits in the output pipes, it is not this run's
     FRAME_NO_OUTPUT = 16, // RESULT: the code has closed its stdout or stderr for good
+    FRAME_STDIN = 32,     // RUN: the run has stdin
 };
 
 // Bounds of what is said about files in scratch.
@@ -42,6 +43,7 @@ enum {
     FRAME_COUNT_MAX = 100000,   // entries that are looked at for it
     FRAME_WINDOW = 8,           // frames with bytes of one file that are on their way at one time
     FRAME_DATA_MAX = 56 * 1024, // bytes of a file in one frame: with head and path one datagram
+    FRAME_ASK_MAX = 16 * 1024,  // bytes of a prompt
 };
 
 enum frame_kind {
@@ -54,6 +56,9 @@ enum frame_kind {
     FRAME_FILED,  // box -> gate: struct frame_filed, entries or bytes, in one datagram
     FRAME_OUTPUT, // box -> gate: bytes that the code printed; the flags are 0 for stdout, 1 for
                   // stderr
+    FRAME_INPUT,  // gate -> box: up to FRAME_DATA_MAX bytes for stdin; none: its end
+    FRAME_WANT,   // box -> gate, empty: there is room for the next INPUT.  One INPUT for each WANT
+    FRAME_ASK,    // box -> gate: a prompt: the code waits for a line from a person
     FRAME_KIND_MAX
 };
 

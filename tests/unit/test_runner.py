@@ -585,16 +585,16 @@ class Cases(Boxes):
         out = self.go("name = input('Name? ')")
         self.assertEqual(out.error["type"], "EOFError")
         self.assertEqual(out.error["message"],
-                         "input() is not available: code runs without a terminal; "
-                         "write values into the code, or pass them as arguments")
+                         "EOF when reading a line: this run has no stdin; pass it as 'stdin', or where "
+                         "there is no such field or argument, write the values into the code")
         self.assertEqual((out.error["line"], out.stdout), (1, "Name? "))
-        self.assertNotIn("refuse_input", out.error["text"])
+        self.assertNotIn("read_input", out.error["text"])
         self.assertNotIn("runner.py", out.error["text"])
 
     def test_input_in_a_chain_hides_the_runner(self):
         out = self.go("try:\n    input()\nexcept EOFError as e:\n    raise ValueError from e")
         text = out.error["text"]
-        self.assertIn("EOFError: input() is not", text)
+        self.assertIn("EOFError: EOF when reading a line: this run has no stdin", text)
         self.assertNotIn("runner.py", text)
 
     def test_stdin_is_empty(self):

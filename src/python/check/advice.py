@@ -77,8 +77,8 @@ def judge_call(walk, node, name):
         walk.advise("eval", node, f"{name}() runs code that this check cannot see; "
                     "to read plain values use ast.literal_eval()")
     elif plain and name == "input":
-        walk.advise("input", node, "input() fails here: code runs without a terminal; "
-                    "write values into the code, or pass them as variables")
+        walk.advise("input", node, "input() reads stdin: pass what it should read with the run, or it "
+                    "raises EOFError")
     elif plain and name == "open":
         judge_path(walk, node, first_text(node), mode_of(node))
     elif name in ("write_text", "write_bytes") and not plain:

@@ -12,6 +12,9 @@
 //   receive()            box: wait for the next run -> (meta, code), or None
 //   bind_plain(bindings), rehearse_plain([source])  zygote: python/ext/plain.h
 //   send(kind, payload)  box: have init send a frame to the gate
+//   open_input()         box: the reading end of a pipe that init fills with the run's stdin
+//   ask(prompt)          box: unless there is stdin to read, have init tell the gate that the code
+//                        waits for a person
 //   public(names, values)  box: the keys of a dictionary that do not begin with "_", without those
 //                        whose value is in a tuple
 // for undo.py, in a box: box/checkpoint.h, with the hooks that os.fork() calls around a fork:
@@ -31,6 +34,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +44,7 @@
 #include "box/code_pages.h"
 #include "box/image.h"
 #include "box/init.h"
+#include "box/input.h"
 #include "box/pages.h"
 #include "box/spawn.h"
 #include "box/spawn_message.h"
@@ -47,6 +52,7 @@
 #include "python/ext/large.h"
 #include "python/ext/plain.h"
 #include "python/ext/replacement.h"
+#include "wire/frame.h"
 
 static PyObject *fail(int r)
 {
@@ -167,6 +173,33 @@ static PyObject *py_send(PyObject *self, PyObject *args)
     int r = send_bytes(kind, bytes);
     if (r < 0)
         return fail(r);
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_open_input(PyObject *self, PyObject *args)
+{
+    int fd;
+    (void)self;
+    (void)args;
+    Py_BEGIN_ALLOW_THREADS fd = input_make();
+    Py_END_ALLOW_THREADS return fd < 0 ? fail(fd) : PyLong_FromLong(fd);
+}
+
+static PyObject *py_ask(PyObject *self, PyObject *prompt)
+{
+    char *text;
+    Py_ssize_t length;
+    int r;
+    (void)self;
+    if (PyBytes_AsStringAndSize(prompt, &text, &length) < 0)
+        return NULL;
+    struct pollfd ready = {.fd = STDIN_FILENO, .events = POLLIN};
+    if (poll(&ready, 1, 0) != 0)
+        Py_RETURN_NONE; // something is there, or the end
+    Py_BEGIN_ALLOW_THREADS r = init_send(FRAME_ASK, text, (size_t)length);
+    if (r == 0)
+        init_send_wait(); // the caller owns the bytes
+    Py_END_ALLOW_THREADS if (r < 0) return fail(r);
     Py_RETURN_NONE;
 }
 
@@ -387,6 +420,8 @@ static PyMethodDef methods[] = {
      "serve(on_child, rehearsals[, single]): make boxes until the keeper goes"},
     {"receive", py_receive, METH_NOARGS, "receive(): the next run as (meta, code), or None"},
     {"send", py_send, METH_VARARGS, "send(kind, payload): send a frame to the gate"},
+    {"open_input", py_open_input, METH_NOARGS, "open_input(): the reading end of stdin"},
+    {"ask", py_ask, METH_O, "ask(prompt): tell the gate that the code waits for a person"},
     {"bind_plain", py_bind_plain, METH_O, "bind_plain(bindings): let C do plain runs"},
     {"rehearse_plain", py_rehearse_plain, METH_VARARGS,
      "rehearse_plain([source]): do one in a rehearsal"},

@@ -35,6 +35,10 @@ class Box:
     wheels = []             # folders that wheels.py put into sys.path
     path = ()               # sys.path without the folder of user code
     transformer = ()        # the server's restricted package, where the interpreter has no RestrictedPython
+    stdin = None            # as long as the run has none
+    no_stdin = None         # what input() says then, where it is not NO_STDIN
+    input = None            # the builtin
+    prompt = ""             # of the input() that waits for a person
     streams = ()            # stdout and stderr as user code found them
     excepthook = None       # the same for sys.excepthook
     hooks = ()              # os.register_at_fork() calls of modules that the zygote imported

@@ -56,8 +56,9 @@ DONE_ONCE = "_at_fork_reinit", "cache_clear"    # hooks that a zygote calls once
 OLDEST = 2                  # generation of the garbage collector
 NAMED = "result", "output", "_"         # see Box.named
 
-NO_INPUT = ("input() is not available: code runs without a terminal; "
-            "write values into the code, or pass them as arguments")
+# True wherever code is run from: some tools have no such argument.
+NO_STDIN = ("EOF when reading a line: this run has no stdin; pass it as 'stdin', or where there is no such "
+            "field or argument, write the values into the code")
 # The answer when describing a failure fails, made now while there is memory.
 LAST_RESORT = (
     b'{"exit_code":1,"phase":"execution","error":{"type":"MemoryError","message":'
@@ -419,13 +420,21 @@ def handle(meta, source):
     if "variables" in meta:
         bring(Box.main.__dict__, meta["variables"])
     restore = Box.rich.own("env_vars").bring(meta) if "env" in meta else None
+    restore_stdin, Box.no_stdin = None, meta.get("no_stdin")
     try:
+        if "stdin" in meta:
+            restore_stdin = Box.rich.own("stdin").bring(meta)
         answer = perform(code, filename, Box.main.__dict__, session)
+    except OSError as exc:              # of stdin
+        answer = {"exit_code": 1, "phase": "execution"}
+        explain(exc, answer, filename, session)
     except KeyboardInterrupt:
         answer = dict(INTERRUPTED)      # while the run was described
     except BaseException:
         answer = None       # describing a failure failed
     payload = wind_up(answer, session, "policy" in meta)
+    if restore_stdin is not None:
+        restore_stdin()
     if restore is not None:
         restore()
     if Box.written:
@@ -456,14 +465,18 @@ def wind_up(answer, session=False, policed=False):
 
 # ---- A new box ----------------------------------------------------------------------------------
 
-def refuse_input(prompt="", /):
-    if prompt:
+def read_input(prompt="", /):
+    """input(). Without stdin it says how to give a run some."""
+    if getattr(sys, "stdin", None) is not Box.stdin:
+        Box.prompt = prompt = str(prompt)
+        return Box.input(prompt)        # the run's own, or what the code has put in its place
+    if prompt != "":
         sys.stdout.write(str(prompt))
         sys.stdout.flush()
-    raise EOFError(NO_INPUT)
+    raise EOFError(Box.no_stdin or NO_STDIN)
 
 
-refuse_input.__name__ = refuse_input.__qualname__ = "input"
+read_input.__name__ = read_input.__qualname__ = "input"
 
 
 def open_stream(fd, name):
@@ -476,6 +489,8 @@ def open_stream(fd, name):
         stream = None
     setattr(sys, name, stream)
     setattr(sys, f"__{name}__", stream)
+    if name == "stdin":
+        Box.stdin = stream
 
 
 def open_streams():
@@ -558,7 +573,7 @@ def arrange():
             clear_exitfuncs()           # unregister() leaves an empty entry
     getpid()                            # binds the symbol here rather than in every box
     signal(SIGINT, default_int_handler) # as in python3, whatever a preload did
-    builtins.input = refuse_input
+    Box.input, builtins.input = builtins.input, read_input
     environ["PYTHONPATH"] = HERE + "children"       # not before: the zygote does not obey it
     sys.path.insert(0, Box.scratch)     # the folder of the script, as in python3
     sys.argv = [PLAIN]
