@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/maps.h"
 
 // What x86-64 and arm64 with pages of 4 KiB have.

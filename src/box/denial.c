@@ -11,7 +11,6 @@
 #include <sys/syscall.h>
 
 #include "base/cleanup.h"
-#include "base/sys.h"
 #include "box/filter.h"
 
 enum {

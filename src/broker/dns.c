@@ -5,12 +5,10 @@
 // SECURITY: a name that is not allowed is answered here and never sent outside: a look-up is a
 // message to the name's server (DNS tunnel).  Of allowed names only addresses are looked up.
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "broker/explain.h"
 #include "broker/netbox.h"

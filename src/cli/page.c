@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "cli/client_config.h"
 #include "cli/page.h"
 #include "rest/rest.h"

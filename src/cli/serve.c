@@ -9,7 +9,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -31,7 +30,6 @@
 #include "keeper/keeper.h"
 #include "mcp/protocol/client.h"
 #include "mcp/protocol/subscriptions.h"
-#include "mcp/server.h"
 #include "mcp/transport/http.h"
 #include "mcp/transport/sse.h"
 #include "net/policy.h"

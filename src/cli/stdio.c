@@ -2,13 +2,11 @@
 //
 // stdio: `constrictor stdio`: MCP on stdin and stdout.
 
-#include <signal.h>
-
+#include "mcp/transport/stdio.h"
 #include "cli/cli.h"
 #include "cli/network.h"
 #include "cli/server.h"
 #include "keeper/keeper.h"
-#include "mcp/transport/stdio.h"
 #include "porter/porter.h"
 
 struct stdio_server {

@@ -13,11 +13,9 @@
 #include "base/text.h"
 #include "compat/set_answer.h"
 #include "compat/sets.h"
-#include "config/code_policy.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/tool_check.h"
 #include "mcp/tools/tool_shared.h"
-#include "run/gate.h"
 #include "run/source.h"
 
 // The defaults of that server.

@@ -11,7 +11,6 @@
 #include "compat/container.h"
 #include "compat/set_answer.h"
 #include "mcp/tools/tool_env.h"
-#include "run/gate.h"
 #include "run/source.h"
 
 enum { CID_LENGTH = 8, URL_MAX = 4096 };

@@ -16,7 +16,6 @@
 #include "env/packages.h"
 #include "mcp/tools/answer.h"
 #include "mcp/tools/tool_env.h"
-#include "run/gate.h"
 #include "session/session.h"
 
 enum {

@@ -15,11 +15,9 @@
 #include "env/env_words.h"
 #include "env/envs.h"
 #include "env/packages.h"
-#include "keeper/keeper.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/answer.h"
 #include "mcp/tools/tool_env.h"
-#include "run/gate.h"
 #include "run/source.h"
 
 enum {

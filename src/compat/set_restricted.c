@@ -13,15 +13,12 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "compat/set_answer.h"
 #include "compat/sets.h"
 #include "config/code_policy.h"
 #include "mcp/protocol/bounds.h"
-#include "mcp/tools/schema_words.h"
 #include "mcp/tools/tool_check.h"
 #include "mcp/tools/tool_shared.h"
-#include "run/gate.h"
 #include "run/network.h"
 #include "run/source.h"
 

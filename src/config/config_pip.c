@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 
 enum { PIP_FILE_MAX = 64 * 1024, URLS_MAX = 4096 };
 

@@ -19,11 +19,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/log.h"
 #include "env/env_jobs.h"
 #include "env/env_text.h"
-#include "json/encode.h"
 
 enum {
     TELL_EVERY_US = 100000,

@@ -6,7 +6,6 @@
 // SECURITY: such a file may come from an attacker.  Its wheels get a scope of their own and never
 // become shared wheels (porter/archive.c), and its manifest is checked like the answer of a box.
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

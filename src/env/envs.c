@@ -16,7 +16,6 @@
 #include "env/env_text.h"
 #include "env/warm_boxes.h"
 #include "files/dbfolder.h"
-#include "net/policy.h"
 
 enum { USED_EVERY_MS = 60000, PATHS_MAX = 10000, SHOWN_MAX = 20, JOBS_SHOWN = 10, LEFT_MAX = 4096 };
 

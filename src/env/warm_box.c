@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "env/warm_boxes_internal.h"
-#include "keeper/keeper.h"
 #include "run/network.h"
 #include "run/run.h"
 #include "json/dump.h"

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "config/code_policy.h"
@@ -21,8 +20,6 @@
 #include "exec/exec_meta.h"
 #include "exec/exec_network.h"
 #include "exec/exec_tiers.h"
-#include "run/source.h"
-#include "json/dump.h"
 #include "json/encode.h"
 
 static void write_next(struct exec *x);

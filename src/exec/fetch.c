@@ -7,9 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "run/network.h"
-#include "run/result.h"
 #include "json/dump.h"
 
 enum {

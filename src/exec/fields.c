@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "exec/forms.h"

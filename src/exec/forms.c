@@ -6,7 +6,6 @@
 
 #include <stdint.h>
 
-#include "env/env_text.h"
 #include "env/envs.h"
 #include "files/scratch.h"
 #include "files/store.h"

@@ -3,7 +3,6 @@
 // exchange: what handlers ask of a request and how they answer it; see http.h.  Called by handlers
 // and by http.c; runs in the gate.
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -11,7 +11,6 @@
 
 #include "installer/installer_internal.h"
 
-#include "base/cleanup.h"
 #include "env/env_jobs.h"
 #include "net/policy.h"
 

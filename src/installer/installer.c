@@ -18,7 +18,6 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "env/env_jobs.h"
-#include "env/env_text.h"
 #include "files/tempfile.h"
 #include "net/login.h"
 #include "net/policy.h"

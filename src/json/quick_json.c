@@ -6,7 +6,6 @@
 #include "json/quick_json.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,7 +9,6 @@
 #include <sys/ioctl.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "box/denial.h"
 #include "box/filter.h"
 #include "keeper/poller.h"

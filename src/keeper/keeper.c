@@ -9,7 +9,6 @@
 #include "keeper/keeper.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

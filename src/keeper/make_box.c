@@ -4,12 +4,9 @@
 // the zygote, and reads their answers: part of stock.h.  Runs in the keeper.
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"

@@ -11,7 +11,6 @@
 // is known without waiting: the last sample, and the exact clocks of the init and of the
 // interpreter.
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

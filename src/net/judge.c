@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "net/rule.h"
 
 // ---- one rule -----------------------------------------------------------------------------------

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "porter/path_set.h"

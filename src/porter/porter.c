@@ -6,9 +6,7 @@
 #include "porter/porter.h"
 
 #include <signal.h>
-#include <sys/stat.h>
 
-#include "base/fd.h"
 #include "base/log.h"
 #include "box/seal.h"
 #include "porter/gate_link.h"

@@ -12,7 +12,6 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/text.h"
 #include "env/envs.h"
 #include "files/share.h"
 #include "rest/environments.h"

@@ -15,7 +15,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/text.h"
 #include "env/env_words.h"
 #include "env/envs.h"
 #include "env/packages.h"

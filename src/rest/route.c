@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "config/code_policy.h"
 #include "env/envs.h"
 #include "env/preload.h"
 #include "exec/execute.h"

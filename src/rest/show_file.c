@@ -9,7 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cleanup.h"
 #include "base/text.h"
 #include "exec/exec_input.h"
 #include "rest/files.h"

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "check/check.h"
 #include "config/code_policy.h"
 #include "rest/call.h"

@@ -3,7 +3,6 @@
 // adopt: writes the ledger (wire/ledger.h) for session.c and session_box.c.  A gate that replaces a
 // crashed one reads it and takes over the boxes that the keeper kept; their sessions go on.
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include "wire/wire.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/fd.h"

@@ -7,14 +7,12 @@
 #undef NDEBUG
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "porter/bundle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

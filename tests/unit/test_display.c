@@ -4,7 +4,6 @@
 
 #include "unit.h"
 
-#include <event2/buffer.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

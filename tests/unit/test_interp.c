@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "keeper/interp.h"
 
 #define GOOD                                                                                       \

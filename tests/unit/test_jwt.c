@@ -4,12 +4,10 @@
 
 #include "unit.h"
 
-#include <jansson.h>
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/ecdsa.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <openssl/rsa.h>
 #include <stdio.h>
 #include <string.h>

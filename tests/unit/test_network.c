@@ -9,7 +9,6 @@
 
 #include "broker/broker.h"
 #include "exec/exec.h"
-#include "net/policy.h"
 #include "run/events.h"
 #include "run/network.h"
 

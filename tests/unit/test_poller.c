@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "keeper/poller.h"
 #include "unit.h"
 

@@ -5,8 +5,6 @@
 
 #include "bundles.h"
 
-#include <sys/wait.h>
-
 static struct draft draft;
 static const struct bundle_size plenty = {.bytes = 1 << 20, .files = 100};
 

@@ -13,11 +13,9 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "keeper/environments.h"
 #include "keeper/keeper.h"
-#include "keeper/state.h"
 #include "porter/porter.h"
 #include "wire/frame.h"
 

@@ -3,7 +3,6 @@
 // Tests of env/preload.c: names of modules, what is learned from runs, and how it is kept.
 
 #include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,9 +3,7 @@
 // Tests of json/quick_json.c: it reads what jansson reads, and nothing that jansson refuses.
 
 #include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

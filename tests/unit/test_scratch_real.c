@@ -3,8 +3,6 @@
 // Unit tests of files/scratch with a real box: box/files serves in a child, on a folder of the
 // test's own.
 
-#include "unit.h"
-
 #include <ftw.h>
 #include <signal.h>
 #include <sys/resource.h>

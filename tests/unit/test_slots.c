@@ -5,7 +5,6 @@
 
 #include "unit.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

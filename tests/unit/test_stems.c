@@ -4,7 +4,6 @@
 
 #include "unit.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -8,8 +8,6 @@
 
 #include <time.h>
 
-#include "mcp/protocol/tasks.h"
-
 int __real_event_add(struct event *ev, const struct timeval *wait);
 int __wrap_event_add(struct event *ev, const struct timeval *wait);
 int __wrap_event_add(struct event *ev, const struct timeval *wait)

@@ -5,7 +5,6 @@
 
 #include "unit.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,7 +9,6 @@
 
 #include "mcp/protocol/client.h"
 
-#include <errno.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/text.h"
 #include "mcp/protocol/mcp.h"
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/text.h"
 #include "mcp/tools/file_access.h"
 #include "mcp/tools/tools.h"

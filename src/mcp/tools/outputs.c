@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 
 enum {

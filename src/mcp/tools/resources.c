@@ -21,7 +21,6 @@
 #include "mcp/tools/tool_run.h"
 #include "mcp/tools/tool_shared.h"
 #include "net/policy.h"
-#include "run/result.h"
 #include "json/encode.h"
 
 enum {

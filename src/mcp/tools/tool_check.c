@@ -8,14 +8,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
 #include "check/check_words.h"
 #include "config/code_policy.h"
 #include "mcp/tools/answer.h"
 #include "mcp/tools/schema_words.h"
 #include "mcp/tools/tool_check.h"
 #include "mcp/tools/tool_shared.h"
-#include "run/gate.h"
 #include "run/network.h"
 #include "run/source.h"
 

@@ -12,14 +12,10 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "exec/execute.h"
-#include "keeper/keeper.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/answer.h"
 #include "mcp/tools/tool_schemas.h"
-#include "run/gate.h"
 #include "run/network.h"
-#include "run/result.h"
-#include "run/source.h"
 
 enum {
     CONSENT_ALWAYS = 1, // position in the choices of config.def

@@ -9,8 +9,6 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "files/store.h"
-#include "keeper/keeper.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/schema_words.h"
 #include "mcp/tools/tool_shared.h"

@@ -5,7 +5,6 @@
 
 #include "mcp/tools/tool_variants.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

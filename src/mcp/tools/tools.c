@@ -21,7 +21,6 @@
 #include "mcp/tools/tool_shared.h"
 #include "mcp/tools/tool_variants.h"
 #include "net/policy.h"
-#include "run/gate.h"
 #include "run/network.h"
 #include "json/text_value.h"
 
