@@ -150,26 +150,23 @@ static void tick_box(struct netbox *x)
     }
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *argument)
+static void on_tick(void *argument)
 {
-    (void)fd, (void)what;
     struct broker *b = argument;
-    struct timeval each = {.tv_sec = TICK_MS / 1000};
     if (b->is_paused)
         for_each_box(b, netbox_resume);
     b->is_paused = false;
     for_each_box(b, tick_box);
-    (void)event_add(b->tick, &each);
+    (void)timer_set(&b->tick, b->base, TICK_MS, on_tick, b);
 }
 
 void broker_pause(struct broker *b)
 {
-    struct timeval soon = {.tv_usec = PAUSE_MS * 1000};
     if (b->is_paused)
         return;
     b->is_paused = true;
     for_each_box(b, netbox_pause);
-    (void)event_add(b->tick, &soon);
+    (void)timer_set(&b->tick, b->base, PAUSE_MS, on_tick, b);
     log_line(LOG_WARN, "out of descriptors: no connection is accepted for %d ms", PAUSE_MS);
 }
 
@@ -203,7 +200,6 @@ static void loop(struct broker *b)
 
 static int open_all(struct broker *b, bool shares_uid, struct err *e)
 {
-    struct timeval each = {.tv_sec = TICK_MS / 1000};
     struct rlimit files;
     b->fds_max = getrlimit(RLIMIT_NOFILE, &files) == 0 ? (size_t)files.rlim_cur : 1024;
     b->base = loop_new(shares_uid);
@@ -211,9 +207,8 @@ static int open_all(struct broker *b, bool shares_uid, struct err *e)
     if (!b->base || !b->buffer)
         return err_set(e, ERR_SYSTEM, 0, NULL, "out of memory");
     b->keeper_event = event_new(b->base, b->keeper, EV_READ | EV_PERSIST, on_keeper, b);
-    b->tick = evtimer_new(b->base, on_tick, b);
-    if (!b->keeper_event || !b->tick || event_add(b->keeper_event, NULL) < 0 ||
-        event_add(b->tick, &each) < 0)
+    if (!b->keeper_event || event_add(b->keeper_event, NULL) < 0 ||
+        !timer_set(&b->tick, b->base, TICK_MS, on_tick, b))
         return err_set(e, ERR_SYSTEM, 0, NULL, "out of memory");
     b->resolver = resolver_new(b->base, &b->config->dns_servers, e);
     if (!b->resolver)
@@ -243,8 +238,7 @@ static void close_all(struct broker *b)
     free(b->buffer);
     if (b->keeper_event)
         event_free(b->keeper_event);
-    if (b->tick)
-        event_free(b->tick);
+    timer_stop(&b->tick);
     if (b->base)
         event_base_free(b->base);
     fd_close(&b->keeper);

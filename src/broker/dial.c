@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/timer.h"
 
 struct attempt {
     struct dial *dial;
@@ -29,7 +30,7 @@ struct dial {
     int errnum;
     unsigned under_way;
     struct attempt attempts[DIAL_AT_ONCE];
-    struct event *timer; // the next one, or the end of all
+    struct timer timer; // the next one, or the end of all
     int64_t until_ms;
     void (*done)(int fd, int errnum, const struct net_address *a, void *argument);
     void *argument;
@@ -51,8 +52,7 @@ void dial_free(struct dial *d)
         return;
     for (size_t i = 0; i < DIAL_AT_ONCE; i++)
         attempt_end(&d->attempts[i]);
-    if (d->timer)
-        event_free(d->timer);
+    timer_stop(&d->timer);
     free(d);
 }
 
@@ -130,16 +130,15 @@ static int begin(struct dial *d, struct attempt *a, size_t which)
     return 1;
 }
 
+static void on_timer(void *argument);
+
 // Schedules the next attempt or the end; at once when no attempt is under way.
-static int set_timer(struct dial *d)
+static bool set_timer(struct dial *d)
 {
     int64_t left_ms = d->under_way ? d->until_ms - clock_ms() : 0;
     if (d->next < d->count && d->under_way < DIAL_AT_ONCE && left_ms > DIAL_NEXT_MS)
         left_ms = DIAL_NEXT_MS;
-    if (left_ms < 0)
-        left_ms = 0;
-    struct timeval tv = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000};
-    return event_add(d->timer, &tv);
+    return timer_set(&d->timer, d->base, left_ms < 0 ? 0 : (uint64_t)left_ms, on_timer, d);
 }
 
 // Starts the next attempt; ends when none is left and none is under way.
@@ -157,9 +156,8 @@ static void go_on(struct dial *d)
         finish(d, -1, 0);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *argument)
+static void on_timer(void *argument)
 {
-    (void)fd, (void)what;
     struct dial *d = argument;
     if (clock_ms() >= d->until_ms) {
         note(d, ETIMEDOUT);
@@ -187,13 +185,12 @@ struct dial *dial_new(struct event_base *base, const struct net_address *address
     memcpy(d->addresses, addresses, d->count * sizeof *addresses);
     for (size_t i = 0; i < DIAL_AT_ONCE; i++)
         d->attempts[i].fd = -1;
-    d->timer = evtimer_new(base, on_timer, d);
     // The first attempt starts here, without waiting for a turn of the loop.  An immediate failure
     // is reported from the loop, because the caller does not have `d` yet.
-    if (d->timer && d->count)
+    if (d->count)
         while (d->next < d->count && !begin(d, &d->attempts[0], d->next++))
             ;
-    if (!d->timer || set_timer(d) < 0) {
+    if (!set_timer(d)) {
         dial_free(d);
         return NULL;
     }

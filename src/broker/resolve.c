@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/timer.h"
 #include "net/rules.h"
 
 enum {
@@ -53,7 +54,7 @@ struct name {
     int64_t ttl_ms;
     struct resolve_answer answer;
     LIST_HEAD(, resolve_wait) waits;
-    struct event *timer;
+    struct timer timer;
 };
 
 // The argument of a c-ares query; it outlives a name that was dropped.
@@ -66,7 +67,7 @@ struct question {
 struct resolver {
     struct event_base *base;
     ares_channel channel;
-    struct event *timer;
+    struct timer timer;
     struct {
         ares_socket_t fd;
         short what;
@@ -80,13 +81,17 @@ struct resolver {
 
 // ---- c-ares and the event loop ------------------------------------------------------------------
 
+static void on_timer(void *argument);
+
 static void set_timer(struct resolver *r)
 {
     struct timeval tv;
     if (ares_timeout(r->channel, NULL, &tv))
-        (void)event_add(r->timer, &tv);
+        (void)timer_set(&r->timer, r->base,
+                        (uint64_t)tv.tv_sec * 1000 + (uint64_t)(tv.tv_usec + 999) / 1000, on_timer,
+                        r);
     else
-        (void)event_del(r->timer);
+        timer_stop(&r->timer);
 }
 
 static void on_socket(evutil_socket_t fd, short what, void *argument)
@@ -97,9 +102,8 @@ static void on_socket(evutil_socket_t fd, short what, void *argument)
     set_timer(r);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *argument)
+static void on_timer(void *argument)
 {
-    (void)fd, (void)what;
     struct resolver *r = argument;
     ares_process_fd(r->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
     set_timer(r);
@@ -153,8 +157,7 @@ static void name_free(struct name *n)
     LIST_REMOVE(n, chain);
     TAILQ_REMOVE(&n->resolver->names, n, age);
     n->resolver->count--;
-    if (n->timer)
-        event_free(n->timer);
+    timer_stop(&n->timer);
     free(n);
 }
 
@@ -188,20 +191,12 @@ static bool make_room(struct resolver *r)
     return false;
 }
 
-static void on_late(evutil_socket_t fd, short what, void *argument);
-
 static struct name *name_new(struct resolver *r, const char *text)
 {
-    struct name *n = make_room(r) ? calloc(1, sizeof *n) : NULL;
+    bool fits = strlen(text) <= NET_HOST_MAX;
+    struct name *n = fits && make_room(r) ? calloc(1, sizeof *n) : NULL;
     if (!n)
         return NULL;
-    n->timer = evtimer_new(r->base, on_late, n);
-    if (!n->timer || strlen(text) > NET_HOST_MAX) {
-        if (n->timer)
-            event_free(n->timer);
-        free(n);
-        return NULL;
-    }
     n->resolver = r;
     n->ttl_ms = KEEP_MS;
     snprintf(n->text, sizeof n->text, "%s", text);
@@ -252,7 +247,7 @@ static void finish(struct name *n)
             n->questions[f]->name = NULL;
         n->questions[f] = NULL;
     }
-    (void)event_del(n->timer);
+    timer_stop(&n->timer);
     // A callback may start new waits, but can end only its own.
     struct resolve_answer answer = n->answer;
     struct resolve_wait *w;
@@ -270,9 +265,8 @@ static void finish(struct name *n)
     }
 }
 
-static void on_late(evutil_socket_t fd, short what, void *argument)
+static void on_late(void *argument)
 {
-    (void)fd, (void)what;
     finish(argument);
 }
 
@@ -308,11 +302,10 @@ static void on_answer(void *argument, int status, int timeouts, struct ares_addr
         if (!n->found[f].count && status == ARES_SUCCESS)
             n->found[f].status = ARES_ENODATA;
         enum family other = f == V4 ? V6 : V4;
-        struct timeval soon = {.tv_usec = OTHER_FAMILY_MS * 1000};
         if (!n->questions[other])
             finish(n);
         else if (n->found[f].count)
-            (void)event_add(n->timer, &soon);
+            (void)timer_set(&n->timer, n->resolver->base, OTHER_FAMILY_MS, on_late, n);
     }
     ares_freeaddrinfo(res);
 }
@@ -341,11 +334,11 @@ static void question_send(const struct name *n, enum family f)
 // Asks; names in the hosts file are answered before this returns.
 static struct name *name_ask(struct resolver *r, const char *text)
 {
-    struct timeval late = {.tv_sec = RESOLVE_MS / 1000, .tv_usec = RESOLVE_MS % 1000 * 1000};
     struct name *n = r->questions + FAMILIES <= RESOLVE_QUESTIONS_MAX ? name_new(r, text) : NULL;
     if (!n)
         return NULL;
-    if (!question_new(n, V4) || !question_new(n, V6) || event_add(n->timer, &late) < 0) {
+    if (!question_new(n, V4) || !question_new(n, V6) ||
+        !timer_set(&n->timer, r->base, RESOLVE_MS, on_late, n)) {
         for (enum family f = V4; f < FAMILIES; f++) {
             r->questions -= n->questions[f] != NULL;
             free(n->questions[f]);
@@ -451,10 +444,7 @@ struct resolver *resolver_new(struct event_base *base, const struct text_list *s
         free(r);
         return NULL;
     }
-    r->timer = evtimer_new(base, on_timer, r);
-    if (!r->timer)
-        err_set(e, ERR_SYSTEM, 0, NULL, "out of memory");
-    if (!r->timer || set_servers(r, servers, e) < 0) {
+    if (set_servers(r, servers, e) < 0) {
         resolver_free(r);
         return NULL;
     }
@@ -476,8 +466,7 @@ void resolver_free(struct resolver *r)
     for (size_t i = 0; i < SOCKETS_MAX; i++)
         if (r->sockets[i].event)
             event_free(r->sockets[i].event);
-    if (r->timer)
-        event_free(r->timer);
+    timer_stop(&r->timer);
     ares_library_cleanup();
     free(r);
 }

@@ -21,6 +21,7 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
+#include "base/timer.h"
 #include "broker/broker.h"
 #include "broker/quota.h"
 #include "broker/report.h"
@@ -193,7 +194,8 @@ struct broker {
     struct net_logins logins; // of indexes; for them as well
     struct ssl_ctx_st *tls;   // NULL: there are none
     int keeper, network_file, audit_file;
-    struct event *keeper_event, *tick;
+    struct event *keeper_event;
+    struct timer tick;
     struct gate_socket *gate_socket;
     struct net_policy *policy;
     struct resolver *resolver;

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/timer.h"
 #include "cli/cli.h"
 #include "cli/client_config.h"
 #include "cli/network.h"
@@ -43,7 +44,7 @@ struct http_server {
     struct server server;
     struct http *http;
     struct page page;
-    struct event *drain; // looks whether all runs and exchanges are done
+    struct timer drain; // looks whether all runs and exchanges are done
     int64_t drain_until_ms;
     bool files_came, has_files;
     unsigned network_generation;
@@ -150,18 +151,17 @@ static int find_url(struct listener *l, struct err *e)
 // How long running code may take to end, and then answers to be sent.
 enum { DRAIN_MS = 5000, LEAVE_MS = 200, DRAIN_LOOK_MS = 20, FILES_MS = 5000 };
 
+static void on_drain(void *argument);
+
 static void look_again(struct http_server *s)
 {
-    struct timeval wait = {.tv_usec = DRAIN_LOOK_MS * 1000};
-    if (event_add(s->drain, &wait) < 0)
+    if (!timer_set(&s->drain, s->server.gate.base, DRAIN_LOOK_MS, on_drain, s))
         event_base_loopbreak(s->server.gate.base);
 }
 
-static void on_drain(evutil_socket_t fd, short what, void *argument)
+static void on_drain(void *argument)
 {
     struct http_server *s = argument;
-    (void)fd;
-    (void)what;
     int64_t now_ms = clock_ms();
     if (s->server.gate.running == 0 && s->drain_until_ms > now_ms + LEAVE_MS)
         s->drain_until_ms = now_ms + LEAVE_MS;
@@ -274,15 +274,15 @@ static int open_server(struct http_server *s, const struct listener *l, struct e
                             .base_url = l->url,
                             .with_key = l->with_key};
     page_init(&s->page);
-    s->drain = evtimer_new(s->server.gate.base, on_drain, s);
     s->http = http_open(s->server.gate.base, s->server.config, s->server.gate.facts->keep[0],
                         page_routes(&s->page), e);
     if (!s->http)
         return -1;
     http_set_peers(s->http, f->keep + 1, f->keep_count - 1);
     s->server.gate.owners = http_owners(s->http);
-    int r = mcp_http_open(&s->server.mcp, s->http, e);
-    if (r == 0 && s->server.config->legacy_sse)
+    mcp_http_open(&s->server.mcp, s->http);
+    int r = 0;
+    if (s->server.config->legacy_sse)
         r = mcp_sse_open(&s->server.mcp, s->http, e);
     if (r == 0)
         r = rest_open(&s->server.gate, s->http, s->server.config, kernels_tables(s->server.config),

@@ -161,7 +161,5 @@ void mcp_close(struct mcp *m)
     mcp_subscriptions_close(m);
     mcp_outputs_close(m);
     mcp_tools_close(m);
-    if (m->client_timer)
-        event_free(m->client_timer);
-    m->client_timer = NULL;
+    timer_stop(&m->client_timer);
 }

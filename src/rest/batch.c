@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "base/timer.h"
 #include "config/code_policy.h"
 #include "exec/execute.h"
 #include "rest/call.h"
@@ -48,7 +49,7 @@ struct batch {
     size_t succeeded;
     json_t *verdicts;
     int64_t begin_us;
-    struct event *alive, *again;
+    struct timer alive, again;
     TAILQ_ENTRY(batch) list;
 };
 
@@ -220,11 +221,12 @@ static void free_slot(struct slot *s)
     b->running--;
 }
 
+static void on_again(void *argument);
+
 static void look_again(struct batch *b)
 {
-    struct timeval wait = {.tv_usec = AGAIN_MS * 1000};
-    if (!evtimer_pending(b->again, NULL))
-        (void)evtimer_add(b->again, &wait);
+    if (!timer_is_set(&b->again))
+        (void)timer_set(&b->again, b->call->rest->gate->base, AGAIN_MS, on_again, b);
 }
 
 // Other calls have all runs of the server: the item waits.
@@ -342,11 +344,9 @@ static void pump(struct batch *b)
     }
 }
 
-static void on_again(evutil_socket_t fd, short what, void *argument)
+static void on_again(void *argument)
 {
     struct batch *b = argument;
-    (void)fd;
-    (void)what;
     b->busy = true;
     for (size_t i = 0; i < BATCH_WINDOW_MAX; i++)
         if (b->slots[i].batch && !b->slots[i].exec)
@@ -371,12 +371,19 @@ void batch_cancel(struct batch *b)
 
 // ---- the beginning and the end ------------------------------------------------------------------
 
-static void on_alive(evutil_socket_t fd, short what, void *argument)
+static bool wait_for_line(struct batch *b);
+
+static void on_alive(void *argument)
 {
     struct batch *b = argument;
-    (void)fd;
-    (void)what;
+    (void)wait_for_line(b);
     lines_alive(&b->lines, b->call);
+}
+
+// Calls on_alive() after LINES_ALIVE_S.
+static bool wait_for_line(struct batch *b)
+{
+    return timer_set(&b->alive, b->call->rest->gate->base, LINES_ALIVE_S * 1000, on_alive, b);
 }
 
 static void on_drained(struct http_exchange *x)
@@ -402,10 +409,8 @@ void batch_free(struct batch *b)
     }
     add_pending(b, -(ssize_t)b->pending_bytes);
     TAILQ_REMOVE(&b->all->list, b, list);
-    if (b->alive)
-        event_free(b->alive);
-    if (b->again)
-        event_free(b->again);
+    timer_stop(&b->alive);
+    timer_stop(&b->again);
     for (size_t i = 0; b->pending && i < b->count; i++)
         free(b->pending[i]);
     free(b->pending);
@@ -438,7 +443,6 @@ static unsigned window_of(json_t *body)
 
 static bool batch_new(struct rest_call *c, json_t *items)
 {
-    struct timeval every = {.tv_sec = LINES_ALIVE_S};
     struct batches *all = get_batches(c->rest);
     struct batch *b = all ? calloc(1, sizeof *b) : NULL;
     const char *order = field_text(c->body, "order", NULL);
@@ -459,9 +463,7 @@ static bool batch_new(struct rest_call *c, json_t *items)
     c->x->on_drained = on_drained;
     b->pending = calloc(b->count, sizeof *b->pending);
     b->verdicts = json_object();
-    b->alive = event_new(c->rest->gate->base, -1, EV_PERSIST, on_alive, b);
-    b->again = evtimer_new(c->rest->gate->base, on_again, b);
-    return b->pending && b->verdicts && b->alive && b->again && event_add(b->alive, &every) == 0;
+    return b->pending && b->verdicts && wait_for_line(b);
 }
 
 void rest_batch(struct rest_call *c)

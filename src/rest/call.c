@@ -47,8 +47,7 @@ void rest_free(struct rest_call *c)
     check_free(c->check);
     if (c->visit)
         session_visit_cancel(c->visit);
-    if (c->timer)
-        event_free(c->timer);
+    timer_stop(&c->timer);
     ndjson_free(c->stream);
     rest_job_free(c->job);
     batch_free(c->batch);
@@ -438,32 +437,13 @@ void rest_handle(struct http_exchange *x, void *argument)
 
 // ---- sessions -----------------------------------------------------------------------------------
 
-static void set_timer(struct rest_call *c, int ms, event_callback_fn on_timer)
-{
-    struct timeval wait = {.tv_usec = ms * 1000};
-    if (c->timer)
-        event_free(c->timer);
-    c->timer = evtimer_new(c->rest->gate->base, on_timer, c);
-    if (c->timer)
-        (void)evtimer_add(c->timer, &wait);
-}
-
-static void clear_timer(struct rest_call *c)
-{
-    if (c->timer)
-        event_free(c->timer);
-    c->timer = NULL;
-}
-
 // A session that is closed before it is open reports nothing, so look at it from time to time.
-static void on_watch(evutil_socket_t fd, short what, void *argument)
+static void on_watch(void *argument)
 {
     struct rest_call *c = argument;
     struct err e;
-    (void)fd;
-    (void)what;
     if (session_find(c->rest->gate, c->owner, c->opening, &e)) {
-        set_timer(c, WATCH_MS, on_watch);
+        (void)timer_set(&c->timer, c->rest->gate->base, WATCH_MS, on_watch, c);
         return;
     }
     char id[SESSION_ID_SIZE];
@@ -479,7 +459,7 @@ static void on_opened(struct session *s, const struct err *error, void *argument
 {
     struct rest_call *c = argument;
     c->opening[0] = '\0';
-    clear_timer(c);
+    timer_stop(&c->timer);
     if (!rest_is_wanted(c)) {
         if (s && !s->plan.name[0])
             session_close(s, SESSION_CLOSED); // the client never got its handle
@@ -504,15 +484,13 @@ void rest_open_session(struct rest_call *c, void (*then)(struct rest_call *, str
         return;
     }
     memcpy(c->opening, s->id, sizeof c->opening);
-    set_timer(c, WATCH_MS, on_watch);
+    (void)timer_set(&c->timer, c->rest->gate->base, WATCH_MS, on_watch, c);
 }
 
 static void find_session(struct rest_call *c, bool create);
 
-static void on_look(evutil_socket_t fd, short what, void *argument)
+static void on_look(void *argument)
 {
-    (void)fd;
-    (void)what;
     find_session(argument, false);
 }
 
@@ -521,12 +499,12 @@ static void find_session(struct rest_call *c, bool create)
     struct err e;
     struct session *s = session_find(c->rest->gate, c->owner, c->id, &e);
     if (s && s->state == SESSION_OPENING && clock_ms() < c->until_ms) {
-        set_timer(c, LOOK_MS, on_look);
+        (void)timer_set(&c->timer, c->rest->gate->base, LOOK_MS, on_look, c);
     } else if (s && s->state == SESSION_OPENING) {
         rest_fail(c, 503, err_code_name(ERR_BUSY), "try again later",
                   "the session is still being opened");
     } else if (s) {
-        clear_timer(c);
+        timer_stop(&c->timer);
         c->then(c, s);
     } else if (create && !session_is_id(c->id)) {
         if (rest_make_plan(c, c->id) == 0)

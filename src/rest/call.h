@@ -18,6 +18,7 @@
 #include <sys/queue.h>
 
 #include "base/err.h"
+#include "base/timer.h"
 #include "check/check.h"
 #include "config/config.h"
 #include "exec/exec.h"
@@ -71,7 +72,7 @@ struct rest_call {
     struct check *check;
     struct scratch_op *op;
     struct session_visit *visit;
-    struct event *timer;
+    struct timer timer;
     struct ndjson *stream;
     struct rest_job *job;
     struct rest_moving *moving;

@@ -119,22 +119,17 @@ static void on_done(struct env_job *j, const json_t *state, void *argument)
     answer_state(c, json_deep_copy(state));
 }
 
-static void set_timer(struct rest_call *c, uint64_t ms, event_callback_fn on_timer)
+static void set_timer(struct rest_call *c, uint64_t ms, void (*on_timer)(void *argument))
 {
-    struct timeval wait = {.tv_sec = (time_t)(ms / 1000),
-                           .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-    c->timer = evtimer_new(gate_of(c)->base, on_timer, c);
-    if (!c->timer || event_add(c->timer, &wait) < 0)
-        on_timer(-1, EV_TIMEOUT, c); // no timer: answer with the present state
+    if (!timer_set(&c->timer, gate_of(c)->base, ms, on_timer, c))
+        on_timer(c); // no timer: answer with the present state
 }
 
 // The time to wait is over; the job goes on.
-static void on_waited(evutil_socket_t fd, short what, void *argument)
+static void on_waited(void *argument)
 {
     struct rest_call *c = argument;
     struct err e;
-    (void)fd;
-    (void)what;
     if (c->job->job)
         env_job_forget(TAKE_PTR(c->job->job));
     json_t *state = envs_status(gate_of(c), c->owner, c->job->id, &e);
@@ -249,16 +244,13 @@ void rest_uninstall(struct rest_call *c)
     json_decref(list);
 }
 
-static void on_look(evutil_socket_t fd, short what, void *argument)
+static void on_look(void *argument)
 {
     struct rest_call *c = argument;
     struct err e;
-    struct timeval wait = {.tv_usec = LOOK_MS * 1000};
-    (void)fd;
-    (void)what;
     json_t *state = envs_status(gate_of(c), c->owner, c->job->id, &e);
-    if (state && !env_status_is_over(state) && clock_ms() < c->job->until_ms && c->timer &&
-        event_add(c->timer, &wait) == 0) {
+    if (state && !env_status_is_over(state) && clock_ms() < c->job->until_ms &&
+        timer_set(&c->timer, gate_of(c)->base, LOOK_MS, on_look, c)) {
         json_decref(state);
         return;
     }

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/timer.h"
 #include "run/counters.h"
 #include "run/result.h"
 #include "session/session.h"
@@ -25,7 +26,7 @@ static struct {
     int64_t since_ms;
     struct http_exchange *waiting[WAITING_MAX];
     size_t count;
-    struct event *late;
+    struct timer late;
 } metrics; // one in a gate
 
 // ---- the text -----------------------------------------------------------------------------------
@@ -120,8 +121,7 @@ static void answer(struct http_exchange *x, const struct wire_status_reply *m)
 
 static void answer_all(const struct wire_status_reply *m)
 {
-    if (metrics.late)
-        (void)event_del(metrics.late);
+    timer_stop(&metrics.late);
     while (metrics.count)
         answer(metrics.waiting[--metrics.count], m);
 }
@@ -132,10 +132,8 @@ static void on_status(const struct wire_status_reply *m, void *argument)
     answer_all(m);
 }
 
-static void on_late(evutil_socket_t fd, short what, void *argument)
+static void on_late(void *argument)
 {
-    (void)fd;
-    (void)what;
     (void)argument;
     answer_all(NULL);
 }
@@ -151,7 +149,6 @@ static void on_close(struct http_exchange *x)
 
 static void handle(struct http_exchange *x, void *argument)
 {
-    struct timeval wait = {.tv_sec = WAIT_MS / 1000};
     (void)argument;
     if (!http_shows_all(x)) {
         http_reply_error(x, 403, "metrics_not_allowed",
@@ -159,7 +156,8 @@ static void handle(struct http_exchange *x, void *argument)
                          "these are the numbers of all keys, and this key may not see them");
         return;
     }
-    if (metrics.count == WAITING_MAX || !metrics.late || evtimer_add(metrics.late, &wait) < 0 ||
+    if (metrics.count == WAITING_MAX ||
+        !timer_set(&metrics.late, metrics.gate->base, WAIT_MS, on_late, NULL) ||
         link_status(&metrics.gate->link) < 0) {
         answer(x, NULL);
         return;
@@ -176,7 +174,6 @@ void rest_metrics_open(struct gate *g, struct http *h)
     };
     metrics.gate = g;
     metrics.since_ms = clock_ms();
-    metrics.late = evtimer_new(g->base, on_late, NULL);
     g->link.on_status = on_status;
     http_count_answers(h, g->counters.answers);
     http_add_routes(h, routes);
@@ -188,7 +185,6 @@ void rest_metrics_close(void)
         return;
     answer_all(NULL);
     metrics.gate->link.on_status = NULL;
-    if (metrics.late)
-        event_free(metrics.late);
+    timer_stop(&metrics.late);
     memset(&metrics, 0, sizeof metrics);
 }

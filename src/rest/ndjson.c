@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/timer.h"
 #include "base/utf8.h"
 #include "rest/call.h"
 #include "rest/lines.h"
@@ -62,7 +63,7 @@ struct last_line {
 
 struct ndjson {
     struct rest_call *call;
-    struct event *alive;
+    struct timer alive;
     struct lines lines;
     bool done, given_back;
     struct taken *taken[RUN_STREAMS];
@@ -341,18 +342,16 @@ void ndjson_finish(struct ndjson *n, json_t *messages)
 {
     n->done = true;
     n->messages = messages;
-    if (n->alive)
-        (void)event_del(n->alive);
+    timer_stop(&n->alive);
     pump(n);
 }
 
 // ---- the stream ---------------------------------------------------------------------------------
 
-static void on_alive(evutil_socket_t fd, short what, void *argument)
+static void on_alive(void *argument)
 {
     struct ndjson *n = argument;
-    (void)fd;
-    (void)what;
+    (void)timer_set(&n->alive, n->call->rest->gate->base, LINES_ALIVE_S * 1000, on_alive, n);
     lines_alive(&n->lines, n->call);
 }
 
@@ -368,7 +367,6 @@ static bool make_taken(struct ndjson *n)
 
 struct ndjson *ndjson_new(struct rest_call *c)
 {
-    struct timeval every = {.tv_sec = LINES_ALIVE_S};
     struct ndjson *n = malloc(sizeof *n);
     if (!n)
         return NULL;
@@ -377,9 +375,8 @@ struct ndjson *ndjson_new(struct rest_call *c)
                     segments)); // they are large, and always written before they are read
     n->call = c;
     lines_init(&n->lines, c->x);
-    bool ok = make_taken(n);
-    n->alive = event_new(c->rest->gate->base, -1, EV_PERSIST, on_alive, n);
-    if (!ok || !n->alive || event_add(n->alive, &every) < 0) {
+    if (!make_taken(n) ||
+        !timer_set(&n->alive, c->rest->gate->base, LINES_ALIVE_S * 1000, on_alive, n)) {
         ndjson_free(n);
         return NULL;
     }
@@ -393,8 +390,7 @@ void ndjson_free(struct ndjson *n)
         return;
     for (int i = 0; i < RUN_STREAMS; i++)
         taken_unref(n->taken[i]);
-    if (n->alive)
-        event_free(n->alive);
+    timer_stop(&n->alive);
     json_decref(n->messages);
     free(n->last.json);
     free(n);

@@ -92,7 +92,7 @@ static int setup(void **state)
     (void)state;
     base = event_base_new();
     assert_non_null(base);
-    assert_int_equal(streams_open(&all, base), 0);
+    streams_open(&all, base);
     return 0;
 }
 

@@ -48,22 +48,21 @@ static void list_append(struct mcp_client *client)
     m->newest = client;
 }
 
+static void on_timer(void *argument);
+
 static void set_timer(struct mcp *m)
 {
-    if (!m->oldest || !m->client_timer)
+    if (!m->oldest)
         return;
     int64_t left = m->oldest->used_ms + (int64_t)m->config->mcp_session_ms - now_ms();
     if (left < 10)
         left = 10;
-    struct timeval wait = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
-    (void)event_add(m->client_timer, &wait);
+    (void)timer_set(&m->client_timer, m->base, (uint64_t)left, on_timer, m);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *argument)
+static void on_timer(void *argument)
 {
     struct mcp *m = argument;
-    (void)fd;
-    (void)what;
     int64_t limit = now_ms() - (int64_t)m->config->mcp_session_ms;
     while (m->oldest && m->oldest->used_ms <= limit) {
         if (m->oldest->call_count)
@@ -119,8 +118,6 @@ static bool make_room(struct mcp *m, const char *owner)
 struct mcp_client *mcp_client_new(struct mcp *m, const char *owner)
 {
     if (m->client_count >= m->config->mcp_sessions && !make_room(m, owner))
-        return NULL;
-    if (!m->client_timer && !(m->client_timer = evtimer_new(m->base, on_timer, m)))
         return NULL;
     struct mcp_client *client = mcp_client_new_private(m, owner);
     if (!client || encode_random_id(client->id, MCP_SESSION_ID_LENGTH) < 0 ||

@@ -26,7 +26,7 @@ struct question {
 struct mcp_questions {
     size_t count, open;
     struct question items[MCP_QUESTIONS_MAX];
-    struct event *timer; // for a client that does not answer
+    struct timer timer; // for a client that does not answer
     json_t *answers;
     void (*then)(struct mcp_call *c, json_t *answers);
 };
@@ -105,17 +105,14 @@ void mcp_questions_free(struct mcp_call *c)
     for (size_t i = 0; i < asked->count; i++)
         if (asked->items[i].open && c->client)
             (void)tdelete(&asked->items[i], &c->client->questions, compare);
-    if (asked->timer)
-        event_free(asked->timer);
+    timer_stop(&asked->timer);
     json_decref(asked->answers);
     free(asked);
 }
 
-static void on_silence(evutil_socket_t fd, short what, void *argument)
+static void on_silence(void *argument)
 {
     struct mcp_call *c = argument;
-    (void)fd;
-    (void)what;
     void (*cancel)(struct mcp_call * c) = TAKE_PTR(c->cancel);
     if (cancel)
         cancel(c);
@@ -128,13 +125,8 @@ static void ask_legacy(struct mcp_call *c, const struct mcp_question *questions,
     struct mcp_client *client = c->client;
     mcp_questions_free(c);
     struct mcp_questions *asked = calloc(1, sizeof *asked);
-    struct timeval wait = {.tv_sec = ANSWER_S};
-    if (asked)
-        asked->timer = evtimer_new(c->mcp->base, on_silence, c);
-    if (!asked || !(asked->answers = json_object()) || !asked->timer ||
-        event_add(asked->timer, &wait) < 0) {
-        if (asked && asked->timer)
-            event_free(asked->timer);
+    if (!asked || !(asked->answers = json_object()) ||
+        !timer_set(&asked->timer, c->mcp->base, ANSWER_S * 1000, on_silence, c)) {
         if (asked)
             json_decref(asked->answers);
         free(asked);

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/timer.h"
 #include "config/config.h"
 #include "mcp/protocol/rpc.h"
 
@@ -51,7 +52,7 @@ struct mcp {
     void *clients; // tsearch tree by id: client.c
     struct mcp_client *oldest, *newest;
     unsigned client_count;
-    struct event *client_timer;
+    struct timer client_timer;
     unsigned calls;                 // in flight, all transports
     unsigned parked;                // of them tasks and subscriptions, which have their own bounds
     void (*on_idle)(struct mcp *m); // called when the last call in flight ended, or NULL

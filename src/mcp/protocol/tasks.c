@@ -97,7 +97,7 @@ struct mcp_tasks {
     unsigned count;
     size_t bytes;
     struct task_queue ended, waiting;
-    struct event *timer;
+    struct timer timer;
     bool closing;
 };
 
@@ -122,20 +122,21 @@ static void queue_remove(enum queue_kind kind, struct mcp_task *t)
     t->queue[kind] = NULL;
 }
 
+static void on_timer(void *argument);
+
 static void set_timer(struct mcp_tasks *all)
 {
     const struct mcp_task *next = all->ended.first;
     if (all->waiting.first && (!next || all->waiting.first->deadline_ms < next->deadline_ms))
         next = all->waiting.first;
     if (!next) {
-        (void)event_del(all->timer);
+        timer_stop(&all->timer);
         return;
     }
     int64_t left = next->deadline_ms - clock_ms();
     if (left < 10)
         left = 10;
-    struct timeval wait = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
-    (void)event_add(all->timer, &wait);
+    (void)timer_set(&all->timer, all->mcp->base, (uint64_t)left, on_timer, all);
 }
 
 static void begin_deadline(struct mcp_task *t, struct task_queue *q)
@@ -379,11 +380,9 @@ static void give_up(struct mcp_task *t)
     tell(t);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *argument)
+static void on_timer(void *argument)
 {
     struct mcp_tasks *all = argument;
-    (void)fd;
-    (void)what;
     int64_t now = clock_ms();
     while (all->ended.first && all->ended.first->deadline_ms <= now)
         task_free(all->ended.first);
@@ -667,10 +666,8 @@ void mcp_handle_tasks_cancel(struct mcp_call *c)
 int mcp_tasks_open(struct mcp *m, struct err *e)
 {
     struct mcp_tasks *all = calloc(1, sizeof *all);
-    if (!all || !(all->timer = evtimer_new(m->base, on_timer, all))) {
-        free(all);
+    if (!all)
         return err_set(e, ERR_SYSTEM, 0, NULL, "no memory for tasks");
-    }
     all->mcp = m;
     TAILQ_INIT(&all->owner_list);
     m->tasks = all;
@@ -689,7 +686,7 @@ void mcp_tasks_close(struct mcp *m)
             mcp_cancel(t->call); // ends it
         task_free(t);
     }
-    event_free(all->timer);
+    timer_stop(&all->timer);
     free(all);
     m->tasks = NULL;
 }

@@ -80,7 +80,8 @@ struct mcp_outputs {
     TAILQ_HEAD(, output_owner) owner_list;
     size_t bytes;
     struct run_list list;
-    struct event *timer;
+    struct event_base *base; // NULL in tests: nothing expires by itself
+    struct timer timer;
 };
 
 static int compare_runs(const void *a, const void *b)
@@ -119,20 +120,20 @@ static void forget(struct mcp_outputs *outputs, struct output_run *run)
     release_owner(outputs, owner);
 }
 
+static void on_timer(void *argument);
+
 static void set_timer(struct mcp_outputs *outputs)
 {
     struct output_run *first = TAILQ_FIRST(&outputs->list);
-    if (!first || !outputs->timer) {
-        if (outputs->timer)
-            (void)event_del(outputs->timer);
+    if (!first || !outputs->base) {
+        timer_stop(&outputs->timer);
         return;
     }
     int64_t wait_ms = first->end_ms - clock_ms();
     if (wait_ms < 0)
         wait_ms = 0;
     // A second later than due, so that one wake-up serves all that end about now.
-    struct timeval wait = {.tv_sec = (time_t)(wait_ms / 1000 + 1)};
-    (void)event_add(outputs->timer, &wait);
+    (void)timer_set(&outputs->timer, outputs->base, (uint64_t)wait_ms + 1000, on_timer, outputs);
 }
 
 static void expire(struct mcp_outputs *outputs)
@@ -143,10 +144,8 @@ static void expire(struct mcp_outputs *outputs)
         forget(outputs, first);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *argument)
+static void on_timer(void *argument)
 {
-    (void)fd;
-    (void)what;
     expire(argument);
     set_timer(argument);
 }
@@ -360,11 +359,7 @@ int mcp_outputs_open(struct mcp *m, struct err *e)
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make the store of outputs");
     TAILQ_INIT(&outputs->list);
     TAILQ_INIT(&outputs->owner_list);
-    outputs->timer = m->base ? event_new(m->base, -1, 0, on_timer, outputs) : NULL;
-    if (m->base && !outputs->timer) {
-        free(outputs);
-        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make the store of outputs");
-    }
+    outputs->base = m->base;
     m->outputs = outputs;
     return 0;
 }
@@ -377,8 +372,7 @@ void mcp_outputs_close(struct mcp *m)
         return;
     while ((first = TAILQ_FIRST(&outputs->list)))
         forget(outputs, first);
-    if (outputs->timer)
-        event_free(outputs->timer);
+    timer_stop(&outputs->timer);
     free(outputs);
     m->outputs = NULL;
 }

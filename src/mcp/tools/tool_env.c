@@ -97,7 +97,7 @@ void tool_env_answer_status(struct mcp_call *c, json_t *status, const char *lead
 struct install {
     struct mcp_call *call;
     struct env_job *job;
-    struct event *timer;
+    struct timer timer;
     bool starting;            // envs_change() has not returned yet
     json_t *last;             // the status from on_done() meanwhile
     tool_env_present present; // NULL: tool_env_answer_status()
@@ -109,8 +109,7 @@ struct install {
 
 static void install_free(struct install *o)
 {
-    if (o->timer)
-        event_free(o->timer);
+    timer_stop(&o->timer);
     json_decref(o->last);
     json_decref(o->arguments);
     free(o);
@@ -160,13 +159,11 @@ static void on_done(struct env_job *j, const json_t *status, void *argument)
     install_free(o);
 }
 
-static void on_waited(evutil_socket_t fd, short what, void *argument)
+static void on_waited(void *argument)
 {
     struct install *o = argument;
     struct mcp_call *c = o->call;
     struct err e;
-    (void)fd;
-    (void)what;
     env_job_forget(o->job);
     json_t *status = envs_status(c->mcp->gate, o->owner, o->id, &e);
     if (status) {
@@ -185,16 +182,6 @@ static void cancel_install(struct mcp_call *c)
     env_job_forget(o->job);
     (void)envs_cancel(c->mcp->gate, o->owner, o->id, &e);
     install_free(o);
-}
-
-static bool set_wait(struct install *o, uint64_t wait_ms)
-{
-    struct timeval wait = {.tv_sec = (time_t)(wait_ms / 1000),
-                           .tv_usec = (suseconds_t)(wait_ms % 1000) * 1000};
-    if (o->call->task)
-        return true; // a task waits for the end
-    o->timer = evtimer_new(o->call->mcp->base, on_waited, o);
-    return o->timer && event_add(o->timer, &wait) == 0;
 }
 
 // Starts an install for any tool set.  `lead` precedes the words of the default set's answer.
@@ -233,8 +220,9 @@ static void have_done(struct mcp_call *c, json_t *arguments, struct env_job_plan
     c->work = o;
     c->cancel = cancel_install;
     mcp_call_trim(c);
-    if (!set_wait(o, wait_ms))
-        on_waited(-1, 0, o); // no timer: answer with the status now
+    // A task waits for the end.
+    if (!c->task && !timer_set(&o->timer, c->mcp->base, wait_ms, on_waited, o))
+        on_waited(o); // no timer: answer with the status now
 }
 
 static void start_install(struct mcp_call *c, json_t *arguments, struct env_job_plan *request,

@@ -23,7 +23,7 @@ enum { LOOK_MS = 100 }; // between looks at an install that a call waits for
 
 struct look {
     struct mcp_call *call;
-    struct event *timer;
+    struct timer timer;
     int64_t until_ms;
     char owner[MCP_OWNER_MAX + 1];
     char job[ENV_JOB_ID_SIZE];
@@ -31,8 +31,7 @@ struct look {
 
 static void look_free(struct look *l)
 {
-    if (l->timer)
-        event_free(l->timer);
+    timer_stop(&l->timer);
     free(l);
 }
 
@@ -41,20 +40,19 @@ static void cancel_look(struct mcp_call *c)
     look_free(c->work); // the install belongs to another call
 }
 
+static void on_look(void *argument);
+
 static bool look_again(struct look *l)
 {
-    struct timeval wait = {.tv_usec = LOOK_MS * 1000};
-    return event_add(l->timer, &wait) == 0;
+    return timer_set(&l->timer, l->call->mcp->base, LOOK_MS, on_look, l);
 }
 
-static void on_look(evutil_socket_t fd, short what, void *argument)
+static void on_look(void *argument)
 {
     struct look *l = argument;
     struct mcp_call *c = l->call;
     struct err e;
     char text[256];
-    (void)fd;
-    (void)what;
     json_t *status = envs_status(c->mcp->gate, l->owner, l->job, &e);
     if (status && !env_status_is_over(status) && clock_ms() < l->until_ms && look_again(l)) {
         env_words_progress(status, text, sizeof text);
@@ -84,8 +82,7 @@ static int wait_for(struct mcp_call *c, json_t *status, uint64_t wait_ms)
     l->until_ms = clock_ms() + (int64_t)wait_ms;
     snprintf(l->owner, sizeof l->owner, "%s", c->owner);
     snprintf(l->job, sizeof l->job, "%s", job);
-    l->timer = evtimer_new(c->mcp->base, on_look, l);
-    if (!l->timer || !look_again(l)) {
+    if (!look_again(l)) {
         look_free(l);
         return -1;
     }

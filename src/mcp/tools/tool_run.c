@@ -47,8 +47,7 @@ void tool_run_free(struct tool_run *run)
         run->call->cancel = NULL;
         run->call->work = NULL;
     }
-    if (run->tick)
-        event_free(run->tick);
+    timer_stop(&run->tick);
     exec_free(run->exec);
     json_decref(run->arguments);
     json_decref(run->content);
@@ -178,9 +177,7 @@ static void on_done(struct exec *x)
         tool_run_free(run);
         return;
     }
-    if (run->tick)
-        event_free(run->tick);
-    run->tick = NULL;
+    timer_stop(&run->tick);
     json_decref(run->arguments);
     run->arguments = NULL;
     run->runs->code_length -= run->code_length;

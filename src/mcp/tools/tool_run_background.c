@@ -118,8 +118,7 @@ static void waiter_free(struct waiter *w)
 {
     TAILQ_REMOVE(&w->run->waiters, w, entry);
     w->run->waiter_count--;
-    if (w->timer)
-        event_free(w->timer);
+    timer_stop(&w->timer);
     free(w);
 }
 
@@ -229,13 +228,11 @@ static void answer_running(struct tool_run *run, struct mcp_call *c)
     tool_answer(c, content, object, false);
 }
 
-static void on_waited(evutil_socket_t fd, short what, void *argument)
+static void on_waited(void *argument)
 {
     struct waiter *w = argument;
     struct tool_run *run = w->run;
     struct mcp_call *c = w->call;
-    (void)fd;
-    (void)what;
     waiter_free(w);
     answer_running(run, c);
 }
@@ -247,8 +244,6 @@ static void cancel_waiter(struct mcp_call *c)
 
 static int wait_for(struct tool_run *run, struct mcp_call *c, uint64_t wait_ms)
 {
-    struct timeval wait = {.tv_sec = (time_t)(wait_ms / 1000),
-                           .tv_usec = (suseconds_t)(wait_ms % 1000) * 1000};
     struct waiter *w = run->waiter_count < WAITERS_MAX ? calloc(1, sizeof *w) : NULL;
     if (!w)
         return -1;
@@ -256,8 +251,7 @@ static int wait_for(struct tool_run *run, struct mcp_call *c, uint64_t wait_ms)
     w->call = c;
     TAILQ_INSERT_TAIL(&run->waiters, w, entry);
     run->waiter_count++;
-    w->timer = event_new(c->mcp->base, -1, 0, on_waited, w);
-    if (!w->timer || event_add(w->timer, &wait) < 0) {
+    if (!timer_set(&w->timer, c->mcp->base, wait_ms, on_waited, w)) {
         waiter_free(w);
         return -1;
     }

@@ -16,6 +16,7 @@
 
 #include <sys/queue.h>
 
+#include "base/timer.h"
 #include "exec/exec.h"
 #include "mcp/tools/answer.h"
 #include "mcp/tools/tool_run.h"
@@ -23,7 +24,7 @@
 struct waiter {
     struct tool_run *run;
     struct mcp_call *call;
-    struct event *timer;
+    struct timer timer;
     TAILQ_ENTRY(waiter) entry;
 };
 
@@ -35,7 +36,7 @@ struct tool_run {
     char owner[MCP_OWNER_MAX + 1];
     json_t *arguments;
     struct session_plan plan; // of a session that is opened for it
-    struct event *tick;
+    struct timer tick;
     int64_t begin_us, end_ms;   // end_ms: when a background run is forgotten
     uint64_t seen[RUN_STREAMS]; // bytes of output that were counted
     uint64_t lines;

@@ -123,13 +123,12 @@ void progress_tell_updated(struct tool_run *run, enum output_part part)
     mcp_resource_updated(run->runs->mcp, uri, run->owner);
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *argument)
+static void on_tick(void *argument)
 {
     struct tool_run *run = argument;
-    (void)fd;
-    (void)what;
     if (!run->exec)
         return;
+    (void)timer_set(&run->tick, run->runs->mcp->base, 1000, on_tick, run);
     bool out = count_lines(run, RUN_STDOUT), err = count_lines(run, RUN_STDERR);
     if (run->background && out)
         progress_tell_updated(run, OUTPUT_STDOUT);
@@ -142,10 +141,7 @@ static void on_tick(evutil_socket_t fd, short what, void *argument)
 // On failure there is no progress; nothing else is lost.
 void progress_start(struct tool_run *run)
 {
-    struct timeval second = {.tv_sec = 1};
     if (!run->background && !(run->call && run->call->progress_token))
         return;
-    run->tick = event_new(run->runs->mcp->base, -1, EV_PERSIST, on_tick, run);
-    if (run->tick)
-        (void)event_add(run->tick, &second);
+    (void)timer_set(&run->tick, run->runs->mcp->base, 1000, on_tick, run);
 }

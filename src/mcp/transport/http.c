@@ -368,7 +368,7 @@ void mcp_http_handle(struct http_exchange *x, void *argument)
     http_reply_error(x, 405, "method_not_allowed", NULL, "this path takes POST, GET and DELETE");
 }
 
-int mcp_http_open(struct mcp *m, struct http *h, struct err *e)
+void mcp_http_open(struct mcp *m, struct http *h)
 {
     static const struct http_route routes[] = {
         {"/mcp", HTTP_POST | HTTP_GET | HTTP_DELETE, false, mcp_http_handle, NULL},
@@ -381,13 +381,11 @@ int mcp_http_open(struct mcp *m, struct http *h, struct err *e)
         {KERNELS_PATH "/", HTTP_POST | HTTP_GET | HTTP_DELETE, false, mcp_http_handle, NULL},
         {.path = NULL},
     };
-    if (posts_open(m) < 0)
-        return err_set(e, ERR_SYSTEM, 0, NULL, "no memory for the streams of /mcp");
+    posts_open(m);
     the_mcp = m;
     http_add_routes(h, routes);
     if (mcp_tool_set_is_on(m, "kernels"))
         http_add_routes(h, kernel_routes);
-    return 0;
 }
 
 void mcp_http_stop(void)

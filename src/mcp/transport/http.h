@@ -11,7 +11,7 @@
 #include "mcp/protocol/mcp.h"
 
 // Adds the routes of /mcp.  Once in a process.
-int mcp_http_open(struct mcp *m, struct http *h, struct err *e);
+void mcp_http_open(struct mcp *m, struct http *h);
 
 // Shutdown begins: ends streams that only wait for updates, subscriptions with their last result.
 // Calls go on.

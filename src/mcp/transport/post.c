@@ -40,11 +40,11 @@ struct post {
     enum mcp_version version;
     bool modern, takes_json, takes_events;
     bool is_listen, is_initialize;
-    bool failed;            // initialize was answered with an error
-    unsigned open;          // calls in flight, plus one while receiving
-    json_t *answers;        // of a batch: array; else NULL
-    size_t answers_length;  // of their text, including sent ones
-    struct event *patience; // fires when the answer takes long
+    bool failed;           // initialize was answered with an error
+    unsigned open;         // calls in flight, plus one while receiving
+    json_t *answers;       // of a batch: array; else NULL
+    size_t answers_length; // of their text, including sent ones
+    struct timer patience; // fires when the answer takes long
 };
 
 // Of a client that ever used a stream.
@@ -200,8 +200,7 @@ static void post_free(struct post *p)
     *(p->previous ? &p->previous->next : &server.posts) = p->next;
     if (p->next)
         p->next->previous = p->previous;
-    if (p->patience)
-        event_free(p->patience);
+    timer_stop(&p->patience);
     if (p->stream && !p->stream->shelf)
         stream_free(p->stream);
     json_decref(p->answers);
@@ -269,12 +268,9 @@ static bool begin_stream(struct post *p)
 
 // The answer takes long: stream, because a proxy would cut a silent connection, and the client
 // could not resume it.
-static void on_patience(evutil_socket_t fd, short what, void *argument)
+static void on_patience(void *argument)
 {
-    struct post *p = argument;
-    (void)fd;
-    (void)what;
-    (void)begin_stream(p);
+    (void)begin_stream(argument);
 }
 
 // ---- what calls send ----------------------------------------------------------------------------
@@ -436,12 +432,8 @@ static void refuse_memory(struct http_exchange *x, json_t *id)
 // All messages were received.
 static void received(struct post *p)
 {
-    static const struct timeval wait = {.tv_sec = STREAM_ALIVE_S};
-    if (p->open > 1 && p->x && p->takes_events) {
-        p->patience = evtimer_new(server.mcp->base, on_patience, p);
-        if (p->patience)
-            (void)event_add(p->patience, &wait);
-    }
+    if (p->open > 1 && p->x && p->takes_events)
+        (void)timer_set(&p->patience, server.mcp->base, STREAM_ALIVE_S * 1000, on_patience, p);
     release(p);
 }
 
@@ -529,11 +521,11 @@ void post_batch(struct http_exchange *x, struct mcp_client *client, enum mcp_ver
 
 // ---- start and end ------------------------------------------------------------------------------
 
-int posts_open(struct mcp *m)
+void posts_open(struct mcp *m)
 {
     server.mcp = m;
     server.dropped_status = 202;
-    return streams_open(&server.streams, m->base);
+    streams_open(&server.streams, m->base);
 }
 
 void posts_stop(void)

@@ -11,7 +11,7 @@
 #include "mcp/protocol/mcp.h"
 #include "mcp/transport/stream.h"
 
-int posts_open(struct mcp *m); // 0, or -1: memory is out
+void posts_open(struct mcp *m);
 // Ends the streams that only wait for updates, subscriptions with their last result.
 void posts_stop(void);
 // Cancels the calls that clients wait for.  The legacy clients have ended before.

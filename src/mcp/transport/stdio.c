@@ -59,7 +59,8 @@ struct mcp_stdio {
     size_t seen;                    // bytes of input already searched for a line feed
     uint64_t written, written_then; // bytes now and at the last check
     int stalls;
-    struct event *read_event, *write_event, *timer;
+    struct event *read_event, *write_event;
+    struct timer timer;
     void (*on_end)(void *argument);
     void *argument;
 };
@@ -111,10 +112,11 @@ static size_t backlog(const struct mcp_stdio *io)
 
 // ---- the end ------------------------------------------------------------------------------------
 
-static void set_timer(struct mcp_stdio *io, int ms)
+static void on_timer(void *argument);
+
+static void set_timer(struct mcp_stdio *io, uint64_t ms)
 {
-    struct timeval wait = {.tv_usec = (suseconds_t)ms * 1000};
-    (void)event_add(io->timer, &wait);
+    (void)timer_set(&io->timer, io->mcp->base, ms, on_timer, io);
 }
 
 static void end(struct mcp_stdio *io)
@@ -124,7 +126,7 @@ static void end(struct mcp_stdio *io)
     io->state = STDIO_ENDED;
     (void)event_del(io->read_event);
     (void)event_del(io->write_event);
-    (void)event_del(io->timer);
+    timer_stop(&io->timer);
     io->on_end(io->argument);
 }
 
@@ -172,11 +174,9 @@ static bool has_hung_up(const struct mcp_stdio *io)
 }
 
 // The client does not read: is it still there?
-static void on_timer(evutil_socket_t fd, short what, void *argument)
+static void on_timer(void *argument)
 {
     struct mcp_stdio *io = argument;
-    (void)fd;
-    (void)what;
     bool moves = io->written != io->written_then;
     io->written_then = io->written;
     if (io->state == STDIO_DRAINING) {
@@ -631,8 +631,7 @@ struct mcp_stdio *mcp_stdio_open(struct mcp *m, int in, int out, void (*on_end)(
     io->read_event = event_new(m->base, io->in_polls ? in : -1,
                                io->in_polls ? EV_READ | EV_PERSIST : 0, on_readable, io);
     io->write_event = event_new(m->base, out, EV_WRITE | EV_PERSIST, on_writable, io);
-    io->timer = evtimer_new(m->base, on_timer, io);
-    if (!io->client || !io->read_event || !io->write_event || !io->timer) {
+    if (!io->client || !io->read_event || !io->write_event) {
         mcp_stdio_close(io);
         err_set(e, ERR_SYSTEM, ENOMEM, NULL, "serve stdin and stdout");
         return NULL;
@@ -656,8 +655,7 @@ void mcp_stdio_close(struct mcp_stdio *io)
         event_free(io->read_event);
     if (io->write_event)
         event_free(io->write_event);
-    if (io->timer)
-        event_free(io->timer);
+    timer_stop(&io->timer);
     free(io->input.data);
     free(io->output.data);
     fd_close(&io->in);

@@ -104,6 +104,8 @@ static void keep(struct stream *s, struct stream_event *e)
 
 // ---- parked streams -----------------------------------------------------------------------------
 
+static void on_timer(void *argument);
+
 static void set_timer(struct streams *all)
 {
     if (!all->oldest)
@@ -111,15 +113,12 @@ static void set_timer(struct streams *all)
     int64_t left = all->oldest->parked_ms + STREAM_PARKED_MS - clock_ms();
     if (left < 10)
         left = 10;
-    struct timeval wait = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
-    (void)event_add(all->timer, &wait);
+    (void)timer_set(&all->timer, all->base, (uint64_t)left, on_timer, all);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *argument)
+static void on_timer(void *argument)
 {
     struct streams *all = argument;
-    (void)fd;
-    (void)what;
     while (all->oldest && clock_ms() - all->oldest->parked_ms >= STREAM_PARKED_MS)
         stream_free(all->oldest);
     set_timer(all);
@@ -150,18 +149,14 @@ static void unpark(struct stream *s)
     s->older = s->newer = NULL;
 }
 
-int streams_open(struct streams *all, struct event_base *base)
+void streams_open(struct streams *all, struct event_base *base)
 {
     *all = (struct streams){.base = base};
-    all->timer = evtimer_new(base, on_timer, all);
-    return all->timer ? 0 : -1;
 }
 
 void streams_close(struct streams *all)
 {
-    if (all->timer)
-        event_free(all->timer);
-    all->timer = NULL;
+    timer_stop(&all->timer);
 }
 
 // ---- life ---------------------------------------------------------------------------------------
@@ -207,9 +202,7 @@ struct stream *stream_new(struct streams *all, struct stream_shelf *shelf, bool 
 static struct http_exchange *disconnect(struct stream *s)
 {
     struct http_exchange *x = TAKE_PTR(s->x);
-    if (s->alive)
-        event_free(s->alive);
-    s->alive = NULL;
+    timer_stop(&s->alive);
     s->cut = false;
     if (x) {
         x->work = NULL;
@@ -276,12 +269,11 @@ static void on_close(struct http_exchange *x)
     gone(s);
 }
 
-static void on_alive(evutil_socket_t fd, short what, void *argument)
+static void on_alive(void *argument)
 {
     static const char comment[] = ": keep-alive\n\n";
     struct stream *s = argument;
-    (void)fd;
-    (void)what;
+    (void)timer_set(&s->alive, s->all->base, STREAM_ALIVE_S * 1000, on_alive, s);
     if (s->cut) { // see stream_send()
         struct http_exchange *x = disconnect(s);
         http_stream_end(x);
@@ -296,7 +288,6 @@ static void on_alive(evutil_socket_t fd, short what, void *argument)
 
 static void connect_to(struct stream *s, struct http_exchange *x)
 {
-    static const struct timeval every = {.tv_sec = STREAM_ALIVE_S};
     struct http_exchange *before = disconnect(s);
     if (before) // the client reconnected before we noticed that the old connection is dead
         http_stream_end(before);
@@ -304,9 +295,7 @@ static void connect_to(struct stream *s, struct http_exchange *x)
     s->x = x;
     x->work = s;
     x->on_close = on_close;
-    s->alive = event_new(s->all->base, -1, EV_PERSIST, on_alive, s);
-    if (s->alive)
-        (void)event_add(s->alive, &every);
+    (void)timer_set(&s->alive, s->all->base, STREAM_ALIVE_S * 1000, on_alive, s);
     http_add_header(x, "Cache-Control", "no-cache");
     http_add_header(x, "X-Accel-Buffering", "no");
     http_stream_begin(x, 200, "text/event-stream");
@@ -340,8 +329,7 @@ void stream_send(struct stream *s, json_t *message)
     if (backlog > STREAM_STUCK) {
         // Not now: on_gone() may cancel the call that is sending.
         s->cut = true;
-        if (s->alive)
-            event_active(s->alive, EV_TIMEOUT, 0);
+        (void)timer_set(&s->alive, s->all->base, 0, on_alive, s);
     } else if (s->x && !s->cut) {
         http_stream_write(s->x, e->text, e->length);
     }

@@ -23,6 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/timer.h"
+
 struct http_exchange;
 struct stream;
 
@@ -44,7 +46,7 @@ struct streams {
     struct event_base *base;
     size_t bytes;                   // stored, in all
     struct stream *oldest, *newest; // parked ones
-    struct event *timer;            // for the oldest
+    struct timer timer;             // for the oldest
 };
 
 // Streams of one client, newest first.
@@ -69,7 +71,7 @@ struct stream {
     struct stream *older, *newer;   // among the parked
     bool primed, parked, cut;
     int64_t parked_ms;
-    struct event *alive;
+    struct timer alive;
     uint64_t number; // unguessable
     uint32_t sequence;
     struct stream_event *first, *last;
@@ -77,8 +79,8 @@ struct stream {
     size_t bytes;
 };
 
-int streams_open(struct streams *all, struct event_base *base); // 0 or -1
-void streams_close(struct streams *all);                        // after all streams
+void streams_open(struct streams *all, struct event_base *base);
+void streams_close(struct streams *all); // after all streams
 
 // `shelf` NULL: events are not stored.  `primed`: the client gets an id and a retry time before the
 // first message (2025-11-25).  NULL: memory is out.
