@@ -365,6 +365,16 @@ static void serve_read(struct request *r)
     (void)send_reply(r->sock, &filed, n < 0 ? 0 : (size_t)n);
 }
 
+// The answer to bytes that did not fit says how much room a file of that name could have.
+static struct frame_filed written(const struct request *r, long n)
+{
+    struct frame_filed filed = answer(r, n);
+    struct statfs fs;
+    if (n == -ENOSPC && sys_raw(SYS_fstatfs, r->root, (long)&fs, 0, 0, 0, 0) == 0)
+        filed.stat.size = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize + r->f.offset;
+    return filed;
+}
+
 static long write_bytes(const struct request *r, long fd)
 {
     for (size_t done = 0; done < r->f.length;) {
@@ -401,7 +411,7 @@ static void serve_create(struct request *r)
     long n = fd < 0 ? fd : write_bytes(r, fd);
     if (n == 0)
         n = look(fd, "", AT_EMPTY_PATH, &st);
-    struct frame_filed filed = answer(r, n);
+    struct frame_filed filed = written(r, n);
     if (n == 0)
         filed.stat = stat_of(&st);
     if (fd >= 0 && n < 0)
@@ -423,7 +433,7 @@ static void serve_write(struct request *r)
     long n = fd < 0 ? fd : write_bytes(r, fd);
     close_fd(fd);
     close_fd(parent);
-    struct frame_filed filed = answer(r, n);
+    struct frame_filed filed = written(r, n);
     (void)send_reply(r->sock, &filed, 0);
 }
 

@@ -11,6 +11,8 @@
 //   (4) READ and WRITE: bytes before `at` are answered for, bytes before `asked` are asked for, and
 //       `end` is where the operation stops.  The questions in between are `pending`, at most
 //       SCRATCH_WINDOW.
+//   (5) WRITE from a source: `end` is UINT64_MAX until the source has given its last byte.  An
+//       operation that waits for its source has no pending question and no timer.
 
 #include "files/scratch.h"
 
@@ -32,12 +34,16 @@ struct scratch_op {
     uint32_t tag;
     char *path; // NULL: LIST
     struct timer timer;
-    uint64_t timed_at;               // `at` when the timer was set
-    const char *data;                // WRITE: borrowed
+    uint64_t timed_at; // `at` when the timer was set
+    const char *data;  // WRITE: borrowed; NULL: `source` gives the bytes
+    const struct scratch_source *source;
     const struct scratch_sink *sink; // READ
     struct scratch_file file;        // READ: as it was found; its inode is WRITE's too
+    uint64_t size;                   // WRITE: of the file; at least, if it is not known
     uint64_t at, asked, end;
     unsigned pending;
+    uint32_t sent[FRAME_WINDOW]; // WRITE: bytes of the pending frames, a ring
+    unsigned next_sent;          // where the next one goes
     struct scratch_list found;
     size_t capacity; // of found.files
     scratch_done done;
@@ -85,6 +91,14 @@ static void fail(struct scratch_op *op, int errnum)
     finish(op, &reply);
 }
 
+// `room`: bytes that would have fitted; the box says so, and it is only shown to its own client.
+static void fail_full(struct scratch_op *op, uint64_t room)
+{
+    struct scratch_reply reply = {0};
+    scratch_no_room(&reply.error, op->path, op->size, room, &op->box->limits);
+    finish(op, &reply);
+}
+
 // A removal in several steps has one time limit for all of them; bytes of a file must keep the
 // pace.
 static void on_timer(void *argument);
@@ -98,9 +112,9 @@ static int set_timer(struct scratch_op *op, enum frame_file_op what)
                                                                                         : -ENOMEM;
 }
 
-static int ask_for(struct scratch_op *op, enum frame_file_op what, size_t length)
+// Asks for `length` bytes, or sends those at `bytes`.
+static int ask_for(struct scratch_op *op, enum frame_file_op what, const void *bytes, size_t length)
 {
-    bool brings = what == FILE_CREATE || what == FILE_WRITE;
     struct frame_file f = {.op = what,
                            .tag = op->tag,
                            .ticket = op->tag,
@@ -110,9 +124,8 @@ static int ask_for(struct scratch_op *op, enum frame_file_op what, size_t length
         f.offset = op->asked;
         f.inode = op->file.inode;
     }
-    struct frame_piece pieces[] = {{&f, sizeof f},
-                                   {op->path, f.path_length},
-                                   {brings ? op->data + op->asked : NULL, brings ? length : 0}};
+    struct frame_piece pieces[] = {
+        {&f, sizeof f}, {op->path, f.path_length}, {bytes, bytes ? length : 0}};
     int n = set_timer(op, what);
     op->awaited = what;
     op->asked += length;
@@ -122,7 +135,7 @@ static int ask_for(struct scratch_op *op, enum frame_file_op what, size_t length
 
 static int ask(struct scratch_op *op, enum frame_file_op what)
 {
-    return ask_for(op, what, 0);
+    return ask_for(op, what, NULL, 0);
 }
 
 // Bytes in the next frame from `at` on.
@@ -132,15 +145,62 @@ static size_t chunk(const struct scratch_op *op, uint64_t at)
     return left < FRAME_DATA_MAX ? (size_t)left : FRAME_DATA_MAX;
 }
 
-// Asks for, or sends, as many chunks as the window allows.  A box that does not read its socket
-// costs one frame for each operation, not a window of them.
-static int ask_window(struct scratch_op *op, enum frame_file_op what)
+// A box that does not read its socket costs one frame for each operation, not a window of them.
+static bool is_window_open(const struct scratch_op *op)
+{
+    return op->asked < op->end && op->pending < SCRATCH_WINDOW &&
+           (op->pending == 0 || TAILQ_EMPTY(&op->box->frames));
+}
+
+// Asks for as many chunks as the window allows.
+static int ask_window(struct scratch_op *op)
 {
     int n = 0;
-    while (n == 0 && op->asked < op->end && op->pending < SCRATCH_WINDOW &&
-           (op->pending == 0 || TAILQ_EMPTY(&op->box->frames)))
-        n = ask_for(op, what, chunk(op, op->asked));
+    while (n == 0 && is_window_open(op))
+        n = ask_for(op, FILE_READ, NULL, chunk(op, op->asked));
     return n;
+}
+
+// Takes the next bytes from the source.  As scratch_source.give(); a file that gets too large
+// fails.
+static ssize_t pull(struct scratch_op *op, void *to, struct err *e)
+{
+    ssize_t n = op->source->give(to, FRAME_DATA_MAX, op->argument, e);
+    if (n <= 0 || op->asked + (uint64_t)n <= op->box->limits.file_bytes)
+        return n;
+    scratch_error(e, EFBIG, FILE_WRITE, op->path, &op->box->limits);
+    return -EFBIG;
+}
+
+// Sends the next bytes; CREATE also without any.  0, -EAGAIN: there are none now, or another
+// negative code and `e`.
+static int send_next(struct scratch_op *op, enum frame_file_op what, struct err *e)
+{
+    static char pulled[FRAME_DATA_MAX]; // only until it is sent or copied
+    ssize_t length = op->data ? (ssize_t)chunk(op, op->asked) : pull(op, pulled, e);
+    if (length == 0 && !op->data)
+        op->end = op->asked;
+    if (length < 0 && length != -EAGAIN)
+        return (int)length;
+    if (length <= 0 && what != FILE_CREATE)
+        return -EAGAIN;
+    size_t bytes = length > 0 ? (size_t)length : 0;
+    op->sent[op->next_sent++ % FRAME_WINDOW] = (uint32_t)bytes;
+    if (op->asked + bytes > op->size)
+        op->size = op->asked + bytes;
+    int n = ask_for(op, what, op->data ? op->data + op->asked : pulled, bytes);
+    if (n < 0)
+        scratch_error(e, -n, op->first, op->path, &op->box->limits);
+    return n;
+}
+
+// Sends as many bytes as there are and the window allows.  0, or a negative code and `e`.
+static int send_window(struct scratch_op *op, struct err *e)
+{
+    int n = 0;
+    while (n == 0 && is_window_open(op))
+        n = send_next(op, FILE_WRITE, e);
+    return n == -EAGAIN ? 0 : n;
 }
 
 // Invariant 3.  The file stays behind only if memory is out as well.
@@ -197,7 +257,7 @@ static void finish_read(struct scratch_op *op)
     finish(op, &reply);
 }
 
-static void fail_read(struct scratch_op *op, const struct err *e)
+static void fail_with(struct scratch_op *op, const struct err *e)
 {
     struct scratch_reply reply = {.error = *e};
     finish(op, &reply);
@@ -213,7 +273,7 @@ static bool hand_over(struct scratch_op *op, uint64_t begin, uint64_t at, const 
                 ? op->sink->take(data + (from - at), (size_t)(to - from), from, op->argument, &e)
                 : 0;
     if (n < 0)
-        fail_read(op, &e);
+        fail_with(op, &e);
     else if (n > 0)
         finish_read(op);
     return n == 0;
@@ -226,7 +286,7 @@ static int read_on(struct scratch_op *op, bool short_by_now)
         op->file.size = op->at;
     if (short_by_now || op->at == op->end)
         finish_read(op);
-    else if (ask_window(op, FILE_READ) < 0)
+    else if (ask_window(op) < 0)
         fail(op, ENOMEM);
     return 0;
 }
@@ -251,7 +311,7 @@ static int on_found(struct scratch_op *op, const struct frame_filed *f, const ch
     struct err e = {0};
     file.path = op->path;
     if (op->sink->begin(&file, data, length, &part, op->argument, &e) < 0) {
-        fail_read(op, &e);
+        fail_with(op, &e);
         return 0;
     }
     uint64_t begin = part.offset < file.size ? part.offset : file.size, left = file.size - begin;
@@ -279,21 +339,38 @@ static int on_read(struct scratch_op *op, const struct frame_filed *f, const cha
 
 // ---- writing ------------------------------------------------------------------------------------
 
+static void write_on(struct scratch_op *op)
+{
+    struct err e = {0};
+    int n = op->at == op->end ? 0 : send_window(op, &e);
+    if (n == 0 && op->at == op->end && (n = ask(op, FILE_COMMIT)) < 0) {
+        scratch_error(&e, -n, op->first, op->path, &op->box->limits);
+        op->awaited = FILE_WRITE; // COMMIT was not sent
+    }
+    if (n < 0) {
+        ask_abort(op);
+        fail_with(op, &e);
+    } else if (op->pending == 0) {
+        timer_stop(&op->timer); // the box has nothing to do
+    }
+}
+
 // CREATE or WRITE was done.
 static int on_written(struct scratch_op *op, const struct frame_filed *f)
 {
-    if (op->pending-- == 0 || (op->awaited == FILE_WRITE && f->offset != op->at))
+    if (op->pending == 0 || (op->awaited == FILE_WRITE && f->offset != op->at))
         return -EBADMSG;
-    if (op->awaited == FILE_CREATE)
-        op->file.inode = f->stat.inode;
-    op->at += chunk(op, op->at);
-    int n = op->at == op->end ? ask(op, FILE_COMMIT) : ask_window(op, FILE_WRITE);
-    if (n == 0)
-        return 0;
-    op->awaited = FILE_WRITE; // COMMIT was not sent
-    ask_abort(op);
-    fail(op, -n);
+    if (op->awaited == FILE_CREATE && (op->file.inode = f->stat.inode) == 0)
+        return -EBADMSG;
+    op->at += op->sent[(op->next_sent - op->pending--) % FRAME_WINDOW];
+    write_on(op);
     return 0;
+}
+
+void scratch_wake(struct scratch_op *op)
+{
+    if (op->source && op->awaited != FILE_COMMIT && op->file.inode)
+        write_on(op);
 }
 
 // ---- the other answers --------------------------------------------------------------------------
@@ -337,7 +414,10 @@ static int on_filed(struct scratch_op *op, const struct frame_filed *f, const ch
     if (f->errnum) {
         if (op->awaited == FILE_WRITE)
             ask_abort(op);
-        fail(op, f->errnum);
+        if (f->errnum == ENOSPC && op->first == FILE_CREATE)
+            fail_full(op, f->stat.size);
+        else
+            fail(op, f->errnum);
         return 0;
     }
     switch (op->awaited) {
@@ -392,10 +472,17 @@ static void op_init(struct scratch_op *op, struct live_box *b, const char *path)
     op->path = path ? strdup(path) : NULL;
 }
 
-// `plan` has the members of this kind of operation; the first question asks for or sends `length`
-// bytes.
+static int ask_first(struct scratch_op *op)
+{
+    struct err e; // a source that fails at once is asked again, and fails then
+    if (op->first == FILE_CREATE)
+        return send_next(op, FILE_CREATE, &e);
+    return ask_for(op, op->first, NULL, op->first == FILE_READ ? FRAME_DATA_MAX : 0);
+}
+
+// `plan` has the members of this kind of operation.
 static struct scratch_op *begin(struct live_box *b, const struct scratch_op *plan, const char *path,
-                                size_t length, struct err *e)
+                                struct err *e)
 {
     static const struct live_files files = {.on_filed = scratch_filed,
                                             .fail_all = scratch_fail_all};
@@ -407,7 +494,7 @@ static struct scratch_op *begin(struct live_box *b, const struct scratch_op *pla
         *op = *plan;
         op_init(op, b, path);
     }
-    if (!op || (path && !op->path) || ask_for(op, op->first, length) < 0) {
+    if (!op || (path && !op->path) || ask_first(op) < 0) {
         op_free(op);
         (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "begin a file operation");
         return NULL;
@@ -420,7 +507,7 @@ struct scratch_op *scratch_list(struct live_box *b, scratch_done done, void *arg
                                 struct err *e)
 {
     struct scratch_op plan = {.first = FILE_LIST, .done = done, .argument = argument};
-    return begin(b, &plan, NULL, 0, e);
+    return begin(b, &plan, NULL, e);
 }
 
 struct scratch_op *scratch_read(struct live_box *b, const char *path,
@@ -428,36 +515,62 @@ struct scratch_op *scratch_read(struct live_box *b, const char *path,
                                 struct err *e)
 {
     struct scratch_op plan = {.first = FILE_READ, .sink = sink, .done = done, .argument = argument};
-    return begin(b, &plan, path, FRAME_DATA_MAX, e);
+    return begin(b, &plan, path, e);
+}
+
+static struct scratch_op *begin_write(struct live_box *b, struct scratch_op *plan, const char *path,
+                                      uint64_t size, struct err *e)
+{
+    // As box/files.c does: the frames of a window fit.
+    int buffer = FRAME_WINDOW * (FRAME_DATA_MAX + 8 * 1024);
+    if (size > FRAME_DATA_MAX)
+        (void)setsockopt(b->control, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
+    // Before the first byte goes out.
+    bool known = size != UINT64_MAX;
+    if (known && (size > b->limits.file_bytes || size > b->limits.scratch_bytes)) {
+        if (size > b->limits.file_bytes)
+            scratch_error(e, EFBIG, FILE_CREATE, path, &b->limits);
+        else
+            scratch_no_room(e, path, size, b->limits.scratch_bytes, &b->limits);
+        return NULL;
+    }
+    plan->size = known ? size : 0;
+    return begin(b, plan, path, e);
 }
 
 struct scratch_op *scratch_write(struct live_box *b, const char *path, const void *data,
                                  size_t length, scratch_done done, void *argument, struct err *e)
 {
-    struct scratch_op plan = {
-        .first = FILE_CREATE, .data = data, .end = length, .done = done, .argument = argument};
-    // As box/files.c does: the frames of a window fit.
-    int size = FRAME_WINDOW * (FRAME_DATA_MAX + 8 * 1024);
-    if (length > FRAME_DATA_MAX)
-        (void)setsockopt(b->control, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-    // Before the first byte goes out.
-    if (length > b->limits.file_bytes) {
-        scratch_error(e, EFBIG, FILE_CREATE, path, &b->limits);
-        return NULL;
-    }
-    return begin(b, &plan, path, chunk(&plan, 0), e);
+    struct scratch_op plan = {.first = FILE_CREATE,
+                              .data = data ? data : "",
+                              .end = length,
+                              .done = done,
+                              .argument = argument};
+    return begin_write(b, &plan, path, length, e);
+}
+
+struct scratch_op *scratch_write_from(struct live_box *b, const char *path, uint64_t size,
+                                      const struct scratch_source *source, scratch_done done,
+                                      void *argument, struct err *e)
+{
+    struct scratch_op plan = {.first = FILE_CREATE,
+                              .source = source,
+                              .end = UINT64_MAX,
+                              .done = done,
+                              .argument = argument};
+    return begin_write(b, &plan, path, size, e);
 }
 
 struct scratch_op *scratch_delete(struct live_box *b, const char *path, scratch_done done,
                                   void *argument, struct err *e)
 {
     struct scratch_op plan = {.first = FILE_DELETE, .done = done, .argument = argument};
-    return begin(b, &plan, path, 0, e);
+    return begin(b, &plan, path, e);
 }
 
 struct scratch_op *scratch_busy(struct live_box *b, scratch_done done, void *argument,
                                 struct err *e)
 {
     struct scratch_op plan = {.first = FILE_BUSY, .done = done, .argument = argument};
-    return begin(b, &plan, NULL, 0, e);
+    return begin(b, &plan, NULL, e);
 }

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "wire/frame.h"
@@ -78,6 +79,13 @@ struct scratch_sink {
     int (*take)(const void *data, size_t length, uint64_t offset, void *argument, struct err *e);
 };
 
+// Where the bytes of a file come from.  May not cancel an operation or free the box.
+struct scratch_source {
+    // The next bytes, at most `most` of them, into `to`.  0: the file ends here; -EAGAIN: there are
+    // none yet, and scratch_wake() follows; another negative number and `e`: the operation fails.
+    ssize_t (*give)(void *to, size_t most, void *argument, struct err *e);
+};
+
 // Normalises a path that a caller wrote: "/mnt/data/a/b", "./a/b" and "a//b" become "a/b".  Refuses
 // a path that is empty, leaves the folder, is too long or deep, or has control characters or
 // invalid UTF-8; `e` says what is wrong.  0 or a negative code.
@@ -95,6 +103,12 @@ struct scratch_op *scratch_read(struct live_box *b, const char *path,
 // until `done` or scratch_cancel().
 struct scratch_op *scratch_write(struct live_box *b, const char *path, const void *data,
                                  size_t length, scratch_done done, void *argument, struct err *e);
+// The same with bytes that come later.  `size` is checked against the limits of the box;
+// UINT64_MAX: not known.  The box has ten seconds for each step, the source as long as it likes.
+struct scratch_op *scratch_write_from(struct live_box *b, const char *path, uint64_t size,
+                                      const struct scratch_source *source, scratch_done done,
+                                      void *argument, struct err *e);
+void scratch_wake(struct scratch_op *op); // `done` may follow at once
 // Removes a file, or a folder with its contents.
 struct scratch_op *scratch_delete(struct live_box *b, const char *path, scratch_done done,
                                   void *argument, struct err *e);

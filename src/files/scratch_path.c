@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/utf8.h"
 
 // ---- paths --------------------------------------------------------------------------------------
@@ -331,3 +332,20 @@ void scratch_error(struct err *e, int errnum, enum frame_file_op op, const char 
 }
 
 #pragma GCC diagnostic pop
+
+void scratch_no_room(struct err *e, const char *path, uint64_t size, uint64_t room,
+                     const struct wire_limits *limits)
+{
+    char wanted[32], left[32], all[32];
+    if (room >= size) { // there are too many names
+        scratch_error(e, ENOSPC, FILE_CREATE, path, limits);
+        return;
+    }
+    text_format_size(size, wanted, sizeof wanted);
+    text_format_size(room > 10 * TEXT_MIB ? room - room % TEXT_MIB : room, left, sizeof left);
+    text_format_size(limits->scratch_bytes, all, sizeof all);
+    (void)err_set(
+        e, ERR_DISK_FULL, 0, "delete files that are not needed any more, or raise --scratch",
+        "no room for '%.*s': it has %s, and %s of the %s for the files of this box are left",
+        shown_length(path), path, wanted, left, all);
+}

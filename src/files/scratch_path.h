@@ -27,5 +27,8 @@ void scratch_list_sort(struct scratch_list *l);
 // Why an operation that began with `op` (0: none did) failed.
 void scratch_error(struct err *e, int errnum, enum frame_file_op op, const char *path,
                    const struct wire_limits *limits);
+// The same for a file of at least `size` bytes where `room` bytes would have fitted.
+void scratch_no_room(struct err *e, const char *path, uint64_t size, uint64_t room,
+                     const struct wire_limits *limits);
 
 #endif

@@ -25,13 +25,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "http/body_file.h"
+#include "http/body_stream.h"
 #include "http/problem.h"
 #include "http/request_log.h"
 
 enum {
     KEEP_ALIVE_MS = 75 * 1000, // an idle connection between two requests
-    LINGER_MS = 3000,          // a client that still sends can read the refusal
     RATE_BYTES_PER_S = 8192,   // a slower client is taken for an attack
     AHEAD_MAX = 64 * 1024,     // bytes of pipelined requests; more ends the connection
 };
@@ -39,7 +38,7 @@ enum {
 // ---- time ---------------------------------------------------------------------------------------
 
 // The timer is lazy: it is only set again to fire earlier; when it fires too early, it is set anew.
-static void arm(struct conn *c, int64_t at_ms, int64_t now_ms)
+void conn_arm(struct conn *c, int64_t at_ms, int64_t now_ms)
 {
     int64_t wait_ms = at_ms > now_ms ? at_ms - now_ms : 1;
     struct timeval tv = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
@@ -69,13 +68,15 @@ static int64_t deadline(const struct conn *c)
 
 static size_t buffered_by(const struct conn *c)
 {
-    return c->buffered_in + c->buffered_out;
+    return c->buffered_in + c->buffered_out + (c->stream ? c->stream->counted : 0);
 }
 
 static void doom(struct conn *c)
 {
     c->server->buffered -= buffered_by(c);
     c->buffered_in = c->buffered_out = 0;
+    if (c->stream)
+        c->stream->counted = 0;
     c->doomed = true;
     event_active(&c->wake, EV_WRITE, 0); // not from within libevent's reading and writing
 }
@@ -135,6 +136,7 @@ static void conn_free(struct conn *c)
         h->current = NULL;
     if (c->state == CONN_BUSY)
         h->exchanges--;
+    body_stream_free(c);
     h->buffered -= buffered_by(c);
     TAILQ_REMOVE(&h->all, c, all);
     h->connections--;
@@ -145,8 +147,6 @@ static void conn_free(struct conn *c)
     (void)bufferevent_decref(c->bev);
     if (c->ahead)
         evbuffer_free(c->ahead);
-    if (c->head)
-        evbuffer_free(c->head);
     free(c);
 }
 
@@ -166,100 +166,6 @@ static void on_gone(struct evhttp_connection *ev, void *argument)
     }
     exchange_free(p);
     conn_free(c);
-}
-
-// ---- refusals that end the connection -----------------------------------------------------------
-
-static void on_refused_event(struct bufferevent *bev, short what, void *argument)
-{
-    (void)bev;
-    (void)what;
-    conn_kill(argument);
-}
-
-// SECURITY: closing at once would make the kernel reset the connection while the client sends, and
-// the client would never see the answer.
-static void on_refusal_sent(struct bufferevent *bev, void *argument)
-{
-    (void)argument;
-    (void)shutdown(bufferevent_getfd(bev), SHUT_WR);
-}
-
-// The beginning of the path of an invalid head; "": there is none.
-static void peek_path(struct conn *c, char *buf, size_t cap)
-{
-    char line[48] = "";
-    ssize_t n = evbuffer_copyout(bufferevent_get_input(c->bev), line, sizeof line - 1);
-    const char *slash = n > 0 ? memchr(line, '/', (size_t)n) : NULL;
-    snprintf(buf, cap, "%.*s", slash ? (int)strcspn(slash, " ?#\r\n") : 0, slash ? slash : "");
-    if (!problem_is_for(buf))
-        buf[0] = '\0';
-    else
-        buf[4] = '\0'; // the rest may be cut off
-}
-
-// Answers a request that libevent has not seen; the connection ends afterwards.
-static void refuse(struct conn *c, const struct door_refusal *r, const struct exchange *p)
-{
-    struct evbuffer *out = bufferevent_get_output(c->bev);
-    char allow[64] = "", path[32];
-    const char *type;
-    if (!p)
-        peek_path(c, path, sizeof path);
-    _cleanup_free_ char *text =
-        http_error_text(r->status, r->code, r->message, r->hint, p ? p->x.path : path, &type);
-    int64_t now_ms = clock_ms();
-    evict_leave(c);
-    c->state = CONN_REFUSED;
-    bufferevent_setcb(c->bev, NULL, on_refusal_sent, on_refused_event, c);
-    bufferevent_setwatermark(c->bev, EV_READ, 0, 0);
-    (void)evbuffer_drain(bufferevent_get_input(c->bev), SIZE_MAX);
-    (void)evbuffer_add_printf(out,
-                              "HTTP/1.1 %d %s\r\nConnection: close\r\n"
-                              "Content-Type: %s\r\nContent-Length: %zu\r\n",
-                              r->status, http_reason(r->status), type, text ? strlen(text) : 0);
-    if (p && p->allow) {
-        http_format_allow(p->allow, allow, sizeof allow);
-        (void)evbuffer_add_printf(out, "Allow: %s\r\n", allow);
-    }
-    if (p && p->origin[0])
-        (void)evbuffer_add_printf(out,
-                                  "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n"
-                                  "Access-Control-Expose-Headers: WWW-Authenticate\r\n",
-                                  p->origin);
-    if (r->challenge[0])
-        (void)evbuffer_add_printf(out, "WWW-Authenticate: %s\r\n", r->challenge);
-    (void)evbuffer_add_printf(out, "\r\n%s", text && !(p && p->x.method == HTTP_HEAD) ? text : "");
-    (void)bufferevent_enable(c->bev, EV_READ | EV_WRITE);
-    c->since_ms = now_ms;
-    arm(c, now_ms + LINGER_MS, now_ms);
-}
-
-// Refuses the request that is arriving.
-void conn_turn_down(struct conn *c, int status, const char *code, const char *message)
-{
-    struct door_refusal r;
-    struct exchange *p = TAKE_PTR(c->x);
-    http_set_refusal(&r, status, code, message, "");
-    refuse(c, &r, p);
-    exchange_free(p);
-}
-
-static void refuse_large(struct conn *c)
-{
-    char limit[32], message[128];
-    text_format_size(c->server->config->body_bytes, limit, sizeof limit);
-    snprintf(message, sizeof message,
-             "the body is larger than this server reads: at most %s (its option --body)", limit);
-    conn_turn_down(c, 413, "body_too_large", message);
-}
-
-static void refuse_fault(struct conn *c, const struct head_fault *f)
-{
-    if (f->status == 413)
-        refuse_large(c);
-    else
-        conn_turn_down(c, f->status, f->code, f->message);
 }
 
 // ---- a request that arrives ---------------------------------------------------------------------
@@ -289,7 +195,7 @@ static void read_chunks(struct conn *c)
             size_t used = 0;
             int r = chunks_feed(&c->chunks, pieces[i].iov_base, pieces[i].iov_len, &used, &fault);
             if (r < 0) {
-                refuse_fault(c, &fault);
+                conn_refuse_fault(c, &fault);
                 return;
             }
             if (r == 1) {
@@ -304,18 +210,16 @@ static void read_chunks(struct conn *c)
 
 static void read_body(struct conn *c)
 {
-    if (c->head)
-        body_file_take(c);
-    else if (c->chunked)
+    if (c->chunked)
         read_chunks(c);
     else if (evbuffer_get_length(bufferevent_get_input(c->bev)) >= c->need)
         conn_release(c);
     if (c->state == CONN_BODY && c->server->current != c)
-        arm(c, deadline(c), c->last_ms);
+        conn_arm(c, deadline(c), c->last_ms);
 }
 
 // Sends "100 Continue" to a client that waits for it.  No other output is pending.
-static void send_continue(struct conn *c)
+void conn_send_continue(struct conn *c)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
     if (send(bufferevent_getfd(c->bev), text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
@@ -328,6 +232,17 @@ static void admit(struct conn *c, const struct exchange *p)
 {
     if (!p->options && !p->route->open)
         evict_admit(c);
+}
+
+// The handler gets the request now, and its body in pieces.
+static void stream_body(struct conn *c, const struct head *head, size_t n, uint64_t most)
+{
+    c->state = CONN_BODY;
+    c->x->x.body_length = head->chunked ? UINT64_MAX : head->length;
+    if (body_stream_begin(c, head, n, most) < 0)
+        conn_turn_down(c, 503, "busy", "memory is out");
+    else
+        conn_release(c);
 }
 
 // Handles a well-formed head of `n` bytes.
@@ -346,24 +261,23 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
     c->chunked = head->chunked;
     c->chunks = (struct chunks){.max = h->config->body_bytes};
     c->chunked_seen = n;
-    int body_files = 0;
+    uint64_t most = 0;
     bool here = !head->chunked && head->length <= have - n; // the body too, if there is one
     if (http_judge(h, p, head, &r) < 0) {
         // libevent would itself answer methods that it does not know.
         bool strange = !p->options && !p->x.method;
         if (!here || strange || !(p->refusal = malloc(sizeof r))) {
             c->x = NULL;
-            refuse(c, &r, p);
+            conn_answer_refusal(c, &r, p);
             exchange_free(p);
             return;
         }
         *p->refusal = r;
-    } else if (admit(c, p), (body_files = body_file_begin(c, head, n)) < 0) {
+    } else if (admit(c, p), h->streams && h->streams(&p->x, h->streams_argument, &most)) {
+        stream_body(c, head, n, most);
         return;
-    } else if (body_files) {
-        ; // its bytes go into a file, not into memory
     } else if (!head->chunked && head->length > h->config->body_bytes) {
-        refuse_large(c);
+        conn_refuse_large(c);
         return;
     } else if (!here && head->length > SMALL_BODY && h->buffered + head->length > BUFFERED_MAX) {
         conn_turn_down(c, 503, "busy", "too many large requests are arriving; try again later");
@@ -372,7 +286,7 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
     c->need = n + (size_t)head->length;
     c->state = CONN_BODY;
     if (head->wait && !here && have == n)
-        send_continue(c);
+        conn_send_continue(c);
     read_body(c);
 }
 
@@ -398,11 +312,11 @@ static void read_head(struct conn *c)
     }
     ssize_t end = n ? head_find_end(&c->scan, data, n, &fault) : 0;
     if (end < 0 || (end > 0 && head_parse(data, (size_t)end, &head, &fault) < 0))
-        refuse_fault(c, &fault);
+        conn_refuse_fault(c, &fault);
     else if (end > 0)
         take_head(c, &head, (size_t)end);
     else
-        arm(c, deadline(c), c->last_ms);
+        conn_arm(c, deadline(c), c->last_ms);
 }
 
 // Puts pipelined bytes before the bytes that arrive now.
@@ -442,6 +356,12 @@ static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, vo
             read_body(c);
         break;
     case CONN_BUSY:
+        if (body_stream_is_cut(c)) {
+            c->last_ms = clock_ms();
+            c->amount += info->n_added;
+            body_stream_take(c);
+            break;
+        }
         // Not reading would bound it too, but then the gate would not notice that the client left.
         if (evbuffer_get_length(b) > AHEAD_MAX)
             event_active(&c->wake, EV_WRITE, 0);
@@ -464,7 +384,7 @@ static void on_output(struct evbuffer *b, const struct evbuffer_cb_info *info, v
     size_t length = evbuffer_get_length(b);
     if (info->n_added && info->orig_size == 0) {
         watch(c, now_ms);
-        arm(c, deadline(c), now_ms);
+        conn_arm(c, deadline(c), now_ms);
     }
     if (info->n_deleted) {
         c->last_ms = now_ms;
@@ -497,8 +417,14 @@ static void on_complete(struct evhttp_request *ev, void *argument)
     struct http *h = c->server;
     struct evbuffer *in = bufferevent_get_input(c->bev);
     h->exchanges--;
+    bool cut = body_stream_is_cut(c);
+    body_stream_free(c);
+    if (cut) {
+        conn_linger(c, ev);
+        return;
+    }
     become_idle(c);
-    arm(c, c->since_ms + KEEP_ALIVE_MS, c->since_ms);
+    conn_arm(c, c->since_ms + KEEP_ALIVE_MS, c->since_ms);
     size_t early = evbuffer_get_length(in);
     if (early && (c->ahead = evbuffer_new())) {
         (void)evbuffer_remove_buffer(in, c->ahead, early);
@@ -538,6 +464,9 @@ void conn_on_request(struct evhttp_request *ev, void *argument)
     p->x.ev = ev;
     p->x.query = query ? query : "";
     request_log_begin(p);
+    watch(c, clock_ms());
+    if (body_stream_is_cut(c))
+        conn_arm(c, deadline(c), c->since_ms);
     if (p->refusal)
         exchange_refuse(p);
     else if (p->options)
@@ -547,6 +476,28 @@ void conn_on_request(struct evhttp_request *ev, void *argument)
 }
 
 // ---- the life of a connection -------------------------------------------------------------------
+
+// The rest of the body does not come: the handler stops, as for a client that is gone.
+static void fail_body(struct conn *c, int status, const char *code, const char *message)
+{
+    struct http_exchange *x = &c->x->x;
+    void (*on_close)(struct http_exchange *) = TAKE_PTR(x->on_close);
+    x->on_body = NULL;
+    x->on_drained = NULL;
+    if (on_close)
+        on_close(x);
+    http_reply_error(x, status, code, NULL, "%s", message);
+}
+
+static void tell_handler(struct conn *c)
+{
+    const struct head_fault *f = &c->stream->fault;
+    c->stream->news = false;
+    if (f->status)
+        fail_body(c, f->status, f->code, f->message);
+    else
+        c->x->x.on_body(&c->x->x);
+}
 
 static void on_timer(evutil_socket_t fd, short what, void *argument)
 {
@@ -562,7 +513,7 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
     case CONN_HEAD:
     case CONN_BODY: at_ms = deadline(c); break;
     case CONN_BUSY:
-        if (evbuffer_get_length(bufferevent_get_output(c->bev)) == 0)
+        if (evbuffer_get_length(bufferevent_get_output(c->bev)) == 0 && !body_stream_waits(c))
             return; // the handler is at work
         at_ms = deadline(c);
         break;
@@ -570,13 +521,22 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
     case CONN_SURPLUS: return;
     }
     if (now_ms < at_ms)
-        arm(c, at_ms, now_ms);
+        conn_arm(c, at_ms, now_ms);
     else if (c->state == CONN_HEAD || c->state == CONN_BODY)
         conn_turn_down(c, 408, "request_timeout", "the request did not arrive in time");
+    else if (c->state == CONN_BUSY && c->x && body_stream_waits(c))
+        fail_body(c, 408, "request_timeout", "the body of the request did not arrive in time");
     else if (c->state == CONN_BUSY)
         conn_reset(c);
     else
         conn_kill(c);
+}
+
+void conn_resume(struct conn *c)
+{
+    watch(c, clock_ms()); // the client could not send meanwhile
+    conn_arm(c, deadline(c), c->since_ms);
+    (void)bufferevent_enable(c->bev, EV_READ);
 }
 
 // There is no room for this connection: sends 503 and closes, without waiting.
@@ -613,7 +573,7 @@ void conn_begin(struct conn *c)
     }
     c->peer = http_find_peer(c->server, bufferevent_getfd(c->bev));
     become_idle(c);
-    arm(c, c->since_ms + (int64_t)c->server->config->request_ms, c->since_ms);
+    conn_arm(c, c->since_ms + (int64_t)c->server->config->request_ms, c->since_ms);
 }
 
 static void on_wake(evutil_socket_t fd, short what, void *argument)
@@ -626,6 +586,8 @@ static void on_wake(evutil_socket_t fd, short what, void *argument)
         conn_turn_down(c, 503, "busy", "too many large requests are arriving; try again later");
     } else if (what & EV_WRITE) { // too many bytes, or memory was out in a stream
         conn_reset(c);
+    } else if (c->x && c->stream && c->stream->news && c->x->x.on_body) {
+        tell_handler(c);
     } else if (c->ahead) {
         (void)take_ahead(c);
         bufferevent_trigger(c->bev, EV_READ, 0); // does nothing below the low watermark

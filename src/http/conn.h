@@ -35,6 +35,7 @@
 enum conn_state { CONN_IDLE, CONN_HEAD, CONN_BODY, CONN_BUSY, CONN_REFUSED, CONN_SURPLUS };
 
 struct exchange;
+struct body_stream; // body_stream.h
 
 enum { ROUTE_TABLES_MAX = 16, REQUEST_ID_SIZE = 129 };
 
@@ -51,9 +52,8 @@ struct http {
     unsigned table_count;
     http_methods_of methods_of;     // NULL: the routes have the methods
     const char *events_of, *events; // see http_set_events(); NULL: none
-    http_open_body_file body_file;  // NULL: all bodies stay in memory
-    void *body_file_argument;
-    unsigned body_files; // bodies that arrive in files
+    http_streams_body streams;      // NULL: all bodies are kept in memory
+    void *streams_argument;
     unsigned connections, connections_max, exchanges;
     size_t buffered; // bytes in the buffers of all connections
     bool stopping;
@@ -84,13 +84,12 @@ struct conn {
     struct head_scan scan;
     struct chunks chunks;
     bool chunked;
-    bool skip_line;         // an empty line before the request was skipped
-    size_t need;            // bytes of head and body
-    size_t chunked_seen;    // bytes of them that were read
-    struct exchange *x;     // from the end of its head to its answer
-    struct evbuffer *ahead; // early bytes of the next request
-    struct evbuffer *head;  // of a request whose body goes into a file; else NULL
-    uint64_t body_left;     // bytes of that
+    bool skip_line;             // an empty line before the request was skipped
+    size_t need;                // bytes of head and body
+    size_t chunked_seen;        // bytes of them that were read
+    struct exchange *x;         // from the end of its head to its answer
+    struct evbuffer *ahead;     // early bytes of the next request
+    struct body_stream *stream; // of a request whose handler takes its body in pieces; else NULL
     bool close_after;
     // Watching the client: since when, its last activity, how much it has sent or taken since.
     int64_t since_ms, last_ms;
@@ -114,7 +113,6 @@ struct exchange {
     char *allow_headers;          // of a preflight: Access-Control-Allow-Headers; owned
     char origin[DOOR_ORIGIN_MAX]; // of the page that asks, when it was allowed; or ""
     int file;                     // http_reply_file(): the file being sent; else -1
-    int body_file;                // the file of its body; else -1
     uint64_t file_at, file_left;
     int64_t begin_us; // request_log.c: when it was complete; 0: not yet
     int status;       // of its answer; 0: there is none yet
@@ -125,7 +123,7 @@ enum {
     STREAM_LOW = 16 * 1024,
     BUFFERED_MAX = 256 * 1024 * 1024, // bytes that all connections together may hold
     SMALL_BODY = 64 * 1024,           // a body up to this size is always accepted
-    BODY_FILES_MAX = 4,               // bodies that arrive in files at one time
+    LINGER_MS = 3000,                 // a client that still sends can read the refusal
 };
 
 // In exchange.c.
@@ -149,7 +147,18 @@ void conn_begin(struct conn *c); // what conn_on_accept() leaves for when libeve
 void conn_kill(struct conn *c);
 // The request is complete and valid: libevent may read it.
 void conn_release(struct conn *c);
-// An answer that ends the connection.
+void conn_send_continue(struct conn *c); // to a client that waits for it
+void conn_resume(struct conn *c);        // reads it again, after body_stream.c paused it
+void conn_arm(struct conn *c, int64_t at_ms, int64_t now_ms); // on_timer() is called at that time
+
+// In refuse.c: answers that end the connection.
+// To a request that libevent has not seen.
+void conn_answer_refusal(struct conn *c, const struct door_refusal *r, const struct exchange *p);
+void conn_refuse_large(struct conn *c);
+void conn_refuse_fault(struct conn *c, const struct head_fault *f);
+// The answer was sent before the body had come.
+void conn_linger(struct conn *c, struct evhttp_request *ev);
+// To the request that arrives.
 void conn_turn_down(struct conn *c, int status, const char *code, const char *message);
 
 // In evict.c.

@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "http/body_stream.h"
 #include "http/conn.h"
 #include "http/problem.h"
 #include "http/request_log.h"
@@ -30,7 +31,7 @@ struct exchange *exchange_new(struct conn *c)
     p->conn = c;
     p->x.server = c->server;
     p->x.query = "";
-    p->file = p->body_file = -1;
+    p->file = -1;
     return p;
 }
 
@@ -42,9 +43,6 @@ void exchange_free(struct exchange *p)
     free(p->refusal);
     free(p->allow_headers);
     fd_close(&p->file);
-    if (p->body_file >= 0)
-        p->x.server->body_files--;
-    fd_close(&p->body_file);
     if (p->x.on_end)
         p->x.on_end(p->x.end_argument);
     free(p);
@@ -108,13 +106,6 @@ const char *http_body(struct http_exchange *x, size_t *ret_length)
     if (!data)
         *ret_length = 0; // memory is out
     return data ? data : "";
-}
-
-int http_body_file(struct http_exchange *x)
-{
-    struct exchange *p = private_of(x);
-    x->server->body_files -= p->body_file >= 0;
-    return TAKE_FD(p->body_file);
 }
 
 void http_body_done(struct http_exchange *x)
@@ -264,7 +255,7 @@ static void add_common_headers(struct exchange *p, const char *type)
         http_add_header(&p->x, "Vary", "Origin");
         http_add_header(&p->x, "Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate");
     }
-    if (p->conn->close_after || p->x.server->stopping)
+    if (p->conn->close_after || p->x.server->stopping || body_stream_is_cut(p->conn))
         set_default(&p->x, "Connection", "close");
 }
 

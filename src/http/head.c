@@ -336,6 +336,11 @@ static int frame_byte(struct chunks *c, char byte, struct head_fault *fault)
     }
 }
 
+uint64_t chunks_data(const struct chunks *c)
+{
+    return c->state == DATA ? c->left : 0;
+}
+
 int chunks_feed(struct chunks *c, const char *data, size_t n, size_t *ret_used,
                 struct head_fault *fault)
 {

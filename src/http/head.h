@@ -89,9 +89,12 @@ struct chunks {
     uint64_t max;      // for each of the two
 };
 
+// How many bytes of data come next; 0: bytes of the frame do.
+uint64_t chunks_data(const struct chunks *c);
 // Follows the frame over the next `n` bytes.  Returns 0: more comes, 1: the body ended after
 // *ret_used of them, -1 and the fault.  Extensions and trailers are refused: no client sends them,
-// and a trailer would add fields after the door has let the request in.
+// and a trailer would add fields after the door has let the request in.  Bytes of data are not
+// looked at.
 int chunks_feed(struct chunks *c, const char *data, size_t n, size_t *ret_used,
                 struct head_fault *fault);
 

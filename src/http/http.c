@@ -286,10 +286,10 @@ void http_add_routes(struct http *h, const struct http_route *routes)
         log_line(LOG_ERROR, "too many tables of routes"); // a mistake of the program
 }
 
-void http_set_body_file(struct http *h, http_open_body_file body_file, void *argument)
+void http_set_streams_body(struct http *h, http_streams_body streams, void *argument)
 {
-    h->body_file = body_file;
-    h->body_file_argument = argument;
+    h->streams = streams;
+    h->streams_argument = argument;
 }
 
 void http_set_methods(struct http *h, http_methods_of methods_of)

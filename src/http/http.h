@@ -36,13 +36,16 @@ struct http_exchange {
     struct http *server;
     struct evhttp_request *ev;
     enum http_method method;
-    char path[1280];   // decoded, without query; a session and a path in its scratch fit in
-    const char *query; // as sent, "" when there is none
-    char owner[65];    // name of the key, "" without keys
-    bool streaming;    // http_stream_begin() was called
-    void *work;        // the handler's own
+    char path[1280];      // decoded, without query; a session and a path in its scratch fit in
+    const char *query;    // as sent, "" when there is none
+    char owner[65];       // name of the key, "" without keys
+    bool streaming;       // http_stream_begin() was called
+    uint64_t body_length; // of a body that comes in pieces; UINT64_MAX: not known
+    void *work;           // the handler's own
     // The client left before the answer was complete.  The exchange is freed after this returns.
     void (*on_close)(struct http_exchange *x);
+    // More of a body that comes in pieces has arrived, or its end; may be NULL.
+    void (*on_body)(struct http_exchange *x);
     // A stream with a slow reader can take more output; may be NULL.
     void (*on_drained)(struct http_exchange *x);
     // A file that is the answer is sent only as long as it has a name.  SECURITY: a removed file
@@ -61,11 +64,10 @@ void http_set_peers(struct http *h, const int *fds, unsigned count);
 void http_add_routes(struct http *h, const struct http_route *routes); // borrowed for good
 // Requests for `path` that accept text/event-stream go to the route of `events` instead; borrowed.
 void http_set_events(struct http *h, const char *path, const char *events);
-// For bodies that are too large for memory.  Called when a head was let in: returns a file for the
-// body (taken) and how many bytes it may have; -1: not for this request; below: not now.
-typedef int (*http_open_body_file)(const struct http_exchange *x, void *argument,
-                                   uint64_t *ret_max);
-void http_set_body_file(struct http *h, http_open_body_file body_file, void *argument);
+// For bodies that are too large for memory.  Called when a head was let in: true and how many bytes
+// the body may have: the handler is called before the body has arrived, and takes it in pieces.
+typedef bool (*http_streams_body)(const struct http_exchange *x, void *argument, uint64_t *ret_max);
+void http_set_streams_body(struct http *h, http_streams_body streams, void *argument);
 // For prefixes whose paths differ: the methods of a path, as it was sent, without query; 0: those
 // of its route.
 typedef unsigned (*http_methods_of)(const char *path, size_t length);
@@ -95,8 +97,12 @@ bool http_accepts(const struct http_exchange *x, const char *type);
 const char *http_body(struct http_exchange *x, size_t *ret_length);
 // The body is not needed any more: frees it.
 void http_body_done(struct http_exchange *x);
-// The file with the body of a request, which the caller takes over; -1: there is none.
-int http_body_file(struct http_exchange *x);
+// A body that comes in pieces.  The handler wants it now.  Without this, a client that waits for a
+// word sends nothing.
+void http_body_begin(struct http_exchange *x);
+// Up to `most` bytes that have arrived; 0: wait for on_body, unless the body has ended.
+size_t http_body_read(struct http_exchange *x, void *to, size_t most);
+bool http_body_ended(const struct http_exchange *x); // all of it was read
 // The request has shown a secret that is as good as a key: its connection is not closed to make
 // room for others.
 void http_admit(const struct http_exchange *x);

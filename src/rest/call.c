@@ -77,6 +77,7 @@ struct http_exchange *rest_let_go(struct rest_call *c)
         x->work = NULL;
         x->on_close = NULL;
         x->on_drained = NULL;
+        x->on_body = NULL;
     }
     return x;
 }

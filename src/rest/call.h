@@ -93,8 +93,8 @@ struct rest_call {
 };
 
 void rest_handle(struct http_exchange *x, void *mount); // every route: of a struct rest_mount
-// Whether a body goes into a file; for http.h.
-int rest_body_file(const struct http_exchange *x, void *rest, uint64_t *ret_max);
+// Whether the handler takes the body in pieces; for http.h.
+bool rest_streams_body(const struct http_exchange *x, void *rest, uint64_t *ret_max);
 void rest_moving_free(struct rest_moving *m);
 void rest_download_free(struct rest_download *d);
 void rest_free(struct rest_call *c);

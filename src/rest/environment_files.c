@@ -23,6 +23,8 @@ struct rest_moving {
     int fd;
     char owner[65];
     struct share_part share;
+    int stream; // an import, when its file is there: what the query asks for
+    uint64_t wait_ms;
 };
 
 // SECURITY: each transfer takes as much disk as its environment, for as long as a slow client
@@ -105,19 +107,20 @@ void rest_export_environment(struct rest_call *c)
 
 // ---- in -----------------------------------------------------------------------------------------
 
-int rest_body_file(const struct http_exchange *x, void *argument, uint64_t *ret_max)
+bool rest_streams_body(const struct http_exchange *x, void *argument, uint64_t *ret_max)
 {
-    static const char before[] = REST_BASE "/environments/", after[] = "/import";
-    struct rest *rest = argument;
-    struct err e;
+    static const char files[] = REST_BASE "/sessions/", before[] = REST_BASE "/environments/",
+                      after[] = "/import";
+    const struct rest *rest = argument;
     size_t n = strlen(x->path);
-    if (x->method != HTTP_POST || n < sizeof before + sizeof after - 1 ||
-        strncmp(x->path, before, sizeof before - 1) != 0 ||
-        strcmp(x->path + n - (sizeof after - 1), after) != 0)
-        return -1;
+    if (x->method == HTTP_PUT && strncmp(x->path, files, sizeof files - 1) == 0) {
+        *ret_max = UINT64_MAX / 2; // files/scratch.h knows the limits of the box
+        return true;
+    }
     *ret_max = envs_file_max(rest->config);
-    int fd = envs_file(rest->gate, &e);
-    return fd >= 0 ? fd : -2;
+    return x->method == HTTP_POST && n >= sizeof before + sizeof after - 1 &&
+           strncmp(x->path, before, sizeof before - 1) == 0 &&
+           strcmp(x->path + n - (sizeof after - 1), after) == 0;
 }
 
 // 1: "true" or "1"; 0: "false", "0" or nothing; -1: answered.
@@ -136,18 +139,55 @@ static int read_switch(struct rest_call *c, const char *name)
     return -1;
 }
 
+static void start_import(struct rest_call *c)
+{
+    struct rest_moving *m = c->moving;
+    _cleanup_close_ int fd = TAKE_FD(m->fd);
+    struct env_job_plan plan = {.change = ENV_IMPORT, .name = c->id, .create = true, .fd = fd};
+    int stream = m->stream;
+    uint64_t wait_ms = m->wait_ms;
+    rest_moving_free(TAKE_PTR(c->moving));
+    rest_start_job(c, &plan, stream, wait_ms);
+}
+
+static void on_body(struct http_exchange *x)
+{
+    static char piece[64 * 1024];
+    struct rest_call *c = x->work;
+    for (size_t n; (n = http_body_read(x, piece, sizeof piece)) > 0;)
+        if (fd_write_all(c->moving->fd, piece, n) < 0) {
+            rest_fail(c, 507, err_code_name(ERR_DISK_FULL), "make room in the state folder",
+                      "there is no room to keep the file");
+            return;
+        }
+    if (!http_body_ended(x))
+        return;
+    x->on_body = NULL;
+    start_import(c);
+}
+
 void rest_import_environment(struct rest_call *c)
 {
     uint64_t wait_ms = WAIT_MS;
+    struct err e;
     int stream = read_switch(c, "stream");
     if (stream < 0 || rest_query_seconds(c, "wait", REST_WAIT_MAX_S, &wait_ms) < 0)
         return;
-    _cleanup_close_ int fd = http_body_file(c->x);
-    if (fd < 0) { // rest_body_file() did not recognise the path
-        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "send the file as the body",
-                  "the request has no file");
+    if (c->x->body_length != UINT64_MAX && c->x->body_length > envs_file_max(c->rest->config)) {
+        rest_fail(c, 413, "body_too_large", "see --env-space",
+                  "the file is larger than this server takes");
         return;
     }
-    struct env_job_plan plan = {.change = ENV_IMPORT, .name = c->id, .create = true, .fd = fd};
-    rest_start_job(c, &plan, stream, wait_ms);
+    struct rest_moving *m = begin(c);
+    if (!m)
+        return;
+    m->stream = stream;
+    m->wait_ms = wait_ms;
+    if ((m->fd = envs_file(c->rest->gate, &e)) < 0) {
+        rest_fail_err(c, &e);
+        return;
+    }
+    c->x->on_body = on_body;
+    http_body_begin(c->x);
+    on_body(c->x);
 }

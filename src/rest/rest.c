@@ -118,7 +118,7 @@ int rest_open(struct gate *g, struct http *h, const struct config *c, const stru
     for (size_t i = 0; more && more[i].base && i + 1 < MOUNTS_MAX; i++)
         add_table(rest, &mounts[i + 1], &more[i]);
     rest_metrics_open(g, h);
-    http_set_body_file(h, rest_body_file, rest);
+    http_set_streams_body(h, rest_streams_body, rest);
     http_set_methods(h, route_methods);
     return 0;
 }

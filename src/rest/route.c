@@ -347,7 +347,7 @@ const struct rest_route rest_routes[] = {
      .summary = "An environment with all its packages as one file, for import on another machine"},
     {HTTP_POST, "/environments/{name}/import", .body = BODY_RAW, .query = import_query,
      .status = 200,
-     .answer = "Job", .errors = {400, 404, 409, 411, 413, 503, 507},
+     .answer = "Job", .errors = {400, 404, 409, 413, 503, 507},
      .handle = rest_import_environment, .operation = "import_environment",
      .summary = "Make an environment from an exported file, without network"},
     {HTTP_GET, "/environments/{name}/jobs/{job}", .query = job_query, .status = 200,

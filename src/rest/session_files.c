@@ -129,15 +129,34 @@ static void on_written(const struct live_box *b, struct scratch_reply *reply, vo
     rest_answer(c, c->route->status, show_scratch_file(c, c->session, &file, NULL));
 }
 
+// The bytes go from the connection to the box: a slow box slows down the client, and the gate holds
+// no more than http/body_stream.c reads ahead.
+static ssize_t give_body(void *to, size_t most, void *argument, struct err *e)
+{
+    const struct rest_call *c = argument;
+    size_t n = http_body_read(c->x, to, most);
+    (void)e;
+    return n > 0 ? (ssize_t)n : http_body_ended(c->x) ? 0 : -EAGAIN;
+}
+
+static void on_body(struct http_exchange *x)
+{
+    struct rest_call *c = x->work;
+    scratch_wake(c->op);
+}
+
 static void write_live(struct rest_call *c, struct session *s)
 {
+    static const struct scratch_source source = {.give = give_body};
     struct err e;
-    size_t length;
-    const char *data = http_body(c->x, &length);
     memcpy(c->session, s->id, sizeof c->session);
-    c->op = scratch_write(s->box, c->path, data, length, on_written, c, &e);
-    if (!c->op)
+    c->op = scratch_write_from(s->box, c->path, c->x->body_length, &source, on_written, c, &e);
+    if (!c->op) {
         rest_fail_err(c, &e);
+        return;
+    }
+    c->x->on_body = on_body;
+    http_body_begin(c->x);
 }
 
 void rest_put_file(struct rest_call *c)

@@ -136,9 +136,15 @@ int64_t session_now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+static uint64_t idle_ms(const struct session *s);
+
 static void on_expiry(void *argument)
 {
-    session_close(argument, SESSION_EXPIRED);
+    struct session *s = argument;
+    // A file on its way in or out, which may take long, uses the session.
+    if (TAILQ_EMPTY(&s->box->ops) ||
+        !timer_set(&s->expiry, s->all->gate->base, idle_ms(s), on_expiry, s))
+        session_close(s, SESSION_EXPIRED);
 }
 
 void session_leave_idle(struct session *s)

@@ -131,10 +131,11 @@ struct frame_filed {
     int32_t errnum;         // 0: it worked
     uint32_t more;          // LIST: 1: another frame of the same tag follows
     uint64_t left_out, odd; // LIST, in its last frame: see files/scratch.h
-    struct frame_stat stat; // READ, CREATE, COMMIT
-    uint64_t offset;        // of the FILE frame
-    uint32_t count;         // LIST: how many entries follow; BUSY: see there
-    uint32_t reserved;      // 0
+    struct frame_stat
+        stat;          // READ, CREATE, COMMIT; CREATE, WRITE with ENOSPC: `size` that would fit
+    uint64_t offset;   // of the FILE frame
+    uint32_t count;    // LIST: how many entries follow; BUSY: see there
+    uint32_t reserved; // 0
     // LIST: `count` times struct frame_entry and its path; READ: bytes
 };
 

@@ -182,9 +182,12 @@ def test_what_can_be_asked(source, target, archive):
         connection.request("GET", "/api/v1/environments/kept-next")
         response = connection.getresponse()
         assert response.status == 200 and len(json.loads(response.read())["lock"]) == 2
-        connection.request("POST", "/api/v1/environments/chunky/import", iter([b"abc", b"def"]), encode_chunked=True,
-                           headers={"Transfer-Encoding": "chunked"})
-        assert connection.getresponse().status == 411
+        for name, pieces, status in (("chunky", [archive.data[:9000], archive.data[9000:]], 200), ("junk", [b"abc", b"def"], 409)):
+            connection.request("POST", f"/api/v1/environments/{name}/import?wait=60", iter(pieces), encode_chunked=True,
+                               headers={"Transfer-Encoding": "chunked"})
+            response = connection.getresponse()
+            assert response.status == status, response.read()
+            response.read()
 
 
 def resident(pid):

@@ -388,6 +388,6 @@ def test_defaults(cli):
         " resource.getrlimit(resource.RLIMIT_FSIZE)[0], s.f_blocks * s.f_frsize, s.f_files]"
     )
     files, file_size, scratch, inodes = cli.run(code).result_json
-    assert (files, file_size) == (256, 128 << 20)
+    assert (files, file_size) == (256, 256 << 20)
     assert abs(scratch - (256 << 20)) <= 1 << 20
     assert abs(inodes - 16384) <= 64

@@ -511,11 +511,11 @@ def test_an_upload_while_code_runs(api):
 
 def test_an_upload_above_the_limit(program):
     with open_cli(program) as cli:
-        api = serve(cli, "--body", "1M")
-        assert api.put("s", "fits", b"x" * (1 << 20)).status == 200
-        answer = api.put("s", "not", b"x" * ((1 << 20) + 1))
-        assert answer.status == 413 and answer.error["code"] == "body_too_large"
-        assert "1M" in answer.error["message"]
+        api = serve(cli, "--body", "1M", "--file-size", "2M")
+        assert api.put("s", "fits", b"x" * (2 << 20)).status == 200
+        answer = api.put("s", "not", b"x" * ((2 << 20) + 1))
+        assert answer.status == 413 and answer.error["code"] == "file_too_large"
+        assert "2097152" in answer.error["message"]
 
 
 def test_an_upload_that_does_not_fit_into_scratch(program):

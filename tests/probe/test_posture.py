@@ -48,7 +48,7 @@ LIMITS = {
     "Max locked memory": ("0",),
     "Max msgqueue size": ("0",),
     "Max open files": ("256",),
-    "Max file size": (str(128 << 20),),
+    "Max file size": (str(256 << 20),),
 }
 # One tmpfs: mounted as /mnt, with /mnt/data in it, or as /mnt/data alone.
 WRITABLE = {"/tmp", "/dev/shm", "/mnt", "/mnt/data"}

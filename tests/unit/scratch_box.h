@@ -118,7 +118,7 @@ static int begin(void **state)
     gate = (struct gate){.base = event_base_new()};
     unit_socketpair(pair);
     box = pair[1];
-    struct wire_limits limits = {.file_bytes = 64 << 20, .scratch_bytes = 1 << 20, .inodes = 100};
+    struct wire_limits limits = {.file_bytes = 64 << 20, .scratch_bytes = 64 << 20, .inodes = 100};
     b = live_new(&gate, 5, &limits, true, pair[0]);
     assert_non_null(b);
     live_listen(b, &listener, NULL);
