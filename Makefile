@@ -25,10 +25,10 @@ $(BUILD)/.options: FORCE
 	        >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }; \
 	    echo '$(OPTIONS)' >$@; }
 
-serve: ## set up, build and start the server on 127.0.0.1:8000 (SERVE_ARGS are its options)
+serve: ## set up, build and start the server on 127.0.0.1:8000 (DATA=1: with the data stack; SERVE_ARGS)
 	@tools/setup build
 	@$(MAKE) --no-print-directory all
-	@exec $(PROGRAM) serve $(SERVE_ARGS)
+	@exec $(PROGRAM) serve $(if $(DATA),--environment data) $(SERVE_ARGS)
 
 dev: ## set up, build and serve the tool set 'restricted' over stdio
 	@{ tools/setup build && $(MAKE) --no-print-directory all; } >&2

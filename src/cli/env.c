@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "env/default_env.h"
 #include "env/envs.h"
 #include "keeper/state.h"
 
@@ -144,12 +145,25 @@ static int read_preload(struct env_command *ask, struct err *e)
     return 0;
 }
 
+// `env create data` without packages: those of data analysis, as often as it takes.
+static int read_data(struct env_command *ask, struct err *e)
+{
+    if (ask->verb != VERB_CREATE || strcmp(ask->name, ENV_DATA) != 0 ||
+        json_array_size(ask->packages) || ask->preload)
+        return 0;
+    json_decref(ask->packages);
+    ask->packages = data_env_packages();
+    ask->verb = VERB_INSTALL;
+    return ask->packages ? 0 : err_set(e, ERR_SYSTEM, ENOMEM, NULL, "name the packages");
+}
+
 static int cmd_env(const struct config *c, int argc, char **argv)
 {
     struct env_command ask = {.config = c, .packages = json_array(), .fd = -1};
     struct err e;
     char url[1100];
-    if (!ask.packages || read_operands(&ask, argc, argv, &e) < 0 || read_preload(&ask, &e) < 0)
+    if (!ask.packages || read_operands(&ask, argc, argv, &e) < 0 || read_preload(&ask, &e) < 0 ||
+        read_data(&ask, &e) < 0)
         return cli_fail(&e, c->json);
     if (c->url[0])
         return with_file(&ask, c->url);
@@ -170,8 +184,8 @@ const struct command command_env = {
              "env [options] export NAME FILE\n"
              "env [options] import FILE [NAME]",
     .notes = "PACKAGES are pip requirements, such as 'pandas' or 'numpy>=2'.  The environment\n"
-             "'base' serves code that names no environment: it has the interpreter's packages\n"
-             "and those installed into it.\n"
+             "'base' serves code that names no environment: it has what is installed into it.\n"
+             "'env create data' installs what data analysis needs: numpy, pandas and more.\n"
              "If a server uses the state folder, or with --url, the server does the work; the\n"
              "command takes the server's key from CONSTRICTOR_API_KEY.\n"
              "Exit status: 0 on success, 1 when an install failed and changed nothing; else\n"

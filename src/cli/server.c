@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "compat/sets.h"
 #include "config/code_policy.h"
+#include "env/default_env.h"
 #include "env/envs.h"
 #include "env/restricted_package.h"
 #include "files/store.h"
@@ -35,6 +36,7 @@ static void open_environments(struct server *s)
     if (s->gate.facts->environments && envs_open(&s->gate, &env_installer, &e) < 0)
         log_line(LOG_WARN, "packages cannot be installed: %s [%s]", e.message,
                  err_code_name(e.code));
+    default_env_begin(&s->gate);
     // Now, so that the first run does not wait for it.
     if (code_policy_mode(s->config) == CODE_RESTRICTED ||
         (code_policy_is_auto(s->config) && text_list_has(&s->config->tools, "restricted")))

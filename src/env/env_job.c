@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "env/env_jobs.h"
 #include "env/env_text.h"
+#include "env/warm_boxes.h"
 
 enum {
     TELL_EVERY_US = 100000,
@@ -242,6 +243,30 @@ static json_t *difference(const json_t *now, const json_t *before)
     return list;
 }
 
+// A `base` that is reset begins with the default environment again.
+static int store(struct env_job *j, const struct env_row *row, struct err *e)
+{
+    struct envs *v = j->all;
+    struct err ignored;
+    if (j->change == ENV_RESET && default_env_serves(v, j->name)) {
+        int r = env_db_delete(v->db, j->owner, j->name, env_now_ms(), e);
+        struct env_row begins = {0};
+        if (r >= 0 && default_env_get(v, j->owner, j->name, &begins, e) > 0) {
+            json_decref(j->lock); // what was removed is the rest
+            j->lock = json_incref(begins.lock);
+        }
+        env_row_clear(&begins);
+        return r;
+    }
+    int r = env_db_put(v->db, j->owner, j->name, row, env_now_ms(), e);
+    if (r == 0 && !j->row.requirements && strcmp(j->name, ENV_DATA) == 0) {
+        json_auto_t *modules = data_env_modules();
+        if (modules) // without them, the first runs are only slower
+            (void)warm_boxes_declare(v->gate, j->owner, j->name, modules, &ignored);
+    }
+    return r;
+}
+
 static void on_again(void *argument)
 {
     env_job_finish(argument);
@@ -257,7 +282,7 @@ void env_job_finish(struct env_job *j)
     if (!j->create && !j->row.requirements && strcmp(j->name, ENV_BASE) != 0)
         (void)err_set(&e, ERR_ENV_UNKNOWN, 0, "create it first", "there is no environment '%s'",
                       j->name);
-    else if (env_db_put(v->db, j->owner, j->name, &row, env_now_ms(), &e) == 0) {
+    else if (store(j, &row, &e) >= 0) {
         env_forget_paths(v);
         j->added = difference(j->lock, j->row.lock);
         j->removed = difference(j->row.lock, j->lock);
@@ -312,7 +337,7 @@ static bool has_all(const json_t *had, const json_t *asked)
 static int plan(struct env_job *j, struct err *e)
 {
     struct envs *v = j->all;
-    int r = env_db_get(v->db, j->owner, j->name, &j->row, e);
+    int r = default_env_get(v, j->owner, j->name, &j->row, e);
     if (r < 0)
         return r;
     if (r == 0 && !j->create && strcmp(j->name, ENV_BASE) != 0)
@@ -451,7 +476,7 @@ static int check_plan(struct envs *v, const struct env_job_plan *o, struct err *
         return err_set(e, ERR_ENV_EXISTS, 0,
                        "give it another name, or delete or reset that environment first",
                        "the environment '%s' already has packages", o->name);
-    if (r == 0 && !o->create && strcmp(o->name, ENV_BASE) != 0)
+    if (r == 0 && !o->create && strcmp(o->name, ENV_BASE) != 0 && strcmp(o->name, ENV_DATA) != 0)
         return err_set(e, ERR_ENV_UNKNOWN, 0, "create it first, or leave the name out for 'base'",
                        "there is no environment '%s'", o->name);
     if (r == 0 && env_db_count(v->db, o->owner) >= ENV_OWNER_MAX)
@@ -500,7 +525,7 @@ static struct env_job *queue_job(struct gate *g, const struct env_job_plan *o, s
     }
     *j = (struct env_job){.all = v,
                           .change = o->change,
-                          .create = o->create,
+                          .create = o->create || strcmp(o->name, ENV_DATA) == 0,
                           .upgrade = o->upgrade,
                           .source_builds = o->source_builds,
                           .bundle = {.fd = -1},

@@ -122,6 +122,10 @@ struct envs {
     // What the box that installs may reach: a rule set of run/network.h; NULL: not known yet.
     json_t *index;
     struct exec *asking;
+    // default_env.c
+    char default_env[ENV_NAME_MAX + 1]; // what `base` begins with; "": nothing
+    struct env_job *filling;            // NULL: it is not being filled
+    int64_t told_ms;                    // when its progress was logged
 };
 
 int64_t env_now_ms(void);
@@ -129,7 +133,8 @@ void env_forget_paths(struct envs *v); // after an environment changed
 // Ends the jobs of servers that do not live any more: they changed nothing.
 void env_end_left_jobs(struct envs *v, bool own_too);
 int env_no_memory(struct err *e);
-json_t *env_job_status(const struct env_job *j); // new
+bool envs_fits_python(const struct envs *v, const struct env_row *row); // were its wheels for it?
+json_t *env_job_status(const struct env_job *j);                        // new
 
 // env_job.c
 void env_jobs_start_soon(struct envs *v);
@@ -147,6 +152,13 @@ bool env_known_find(struct env_job *j, const json_t *request);
 void env_known_keep(struct env_job *j); // stores the box's answer
 // env_move.c
 void env_import(struct env_job *j); // ENV_IMPORT: env_job_finish() or env_job_fail() follow
+// default_env.c
+json_t *data_env_modules(void); // that warm boxes of `data` import; new
+void default_env_close(struct envs *v);
+bool default_env_serves(const struct envs *v, const char *name); // does this `base` begin with it?
+// As env_db_get(), but for `base` without a row the row of the default environment.
+int default_env_get(struct envs *v, const char *owner, const char *name, struct env_row *ret,
+                    struct err *e);
 // env_tidy.c
 void env_tidy_open(struct envs *v);
 void env_tidy_close(struct envs *v);

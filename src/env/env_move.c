@@ -112,7 +112,7 @@ static int find_row(struct gate *g, const char *owner, const char *name, struct 
     }
     if (env_check_name(name, e) < 0)
         return -1;
-    int r = env_db_get(v->db, owner, name, row, e);
+    int r = default_env_get(v, owner, name, row, e);
     if (r < 0 || (r > 0 && json_array_size(row->lock)))
         return r < 0 ? r : 0;
     bool is_there = r > 0 || strcmp(name, ENV_BASE) == 0;

@@ -149,6 +149,7 @@ void envs_close(struct gate *g)
     if (!v)
         return;
     env_tidy_close(v);
+    default_env_close(v);
     while (!TAILQ_EMPTY(&v->jobs))
         env_job_free(TAILQ_FIRST(&v->jobs));
     v->installer->close(v);
@@ -184,6 +185,13 @@ static bool same_python(const char *a, const char *b)
     for (unsigned dots = 0; a[n] && (a[n] != '.' || ++dots < 2); n++)
         ;
     return strncmp(a, b, n) == 0 && (b[n] == '\0' || b[n] == '.');
+}
+
+bool envs_fits_python(const struct envs *v, const struct env_row *row)
+{
+    const char *own = python_of(v->gate);
+    return !row->python[0] || !own[0] || !json_array_size(row->lock) ||
+           same_python(row->python, own);
 }
 
 static int unknown(struct envs *v, const char *owner, const char *name, struct err *e)
@@ -225,11 +233,10 @@ static int look_up(struct envs *v, const char *key, const char *owner, const cha
                    json_t **ret, struct err *e)
 {
     struct env_row row;
-    int r = env_db_get(v->db, owner, name, &row, e);
+    int r = default_env_get(v, owner, name, &row, e);
     if (r < 0)
         return r;
-    if (r > 0 && row.python[0] && python_of(v->gate)[0] && json_array_size(row.lock) &&
-        !same_python(row.python, python_of(v->gate))) {
+    if (r > 0 && !envs_fits_python(v, &row)) {
         r = err_set(e, ERR_ENV_BUSY, 0, "reset it and install its packages again",
                     "the environment '%s' was made for Python %s, and this is Python %s", name,
                     row.python, python_of(v->gate));
@@ -308,6 +315,14 @@ json_t *envs_list(struct gate *g, const char *owner)
     }
     if (list && !has_base) {
         json_t *base = base_entry(g);
+        struct env_row row = {0};
+        struct err ignored;
+        if (v && v->db && default_env_get(v, owner, ENV_BASE, &row, &ignored) > 0) {
+            (void)json_object_set_new(base, "packages",
+                                      json_integer((json_int_t)json_array_size(row.lock)));
+            (void)json_object_set_new(base, "bytes", json_integer((json_int_t)row.bytes));
+        }
+        env_row_clear(&row);
         (void)json_object_set_new(base, "state",
                                   json_string(v && v->db ? state_of(v, owner, ENV_BASE) : "ready"));
         (void)json_array_insert_new(list, 0, base);
@@ -346,7 +361,7 @@ json_t *envs_describe(struct gate *g, const char *owner, const char *name, struc
     struct env_row row;
     if (!v || env_check_name(name, e) < 0)
         return NULL;
-    int r = env_db_get(v->db, owner, name, &row, e);
+    int r = default_env_get(v, owner, name, &row, e);
     bool is_base = strcmp(name, ENV_BASE) == 0;
     if (r == 0 && !is_base)
         (void)unknown(v, owner, name, e);
@@ -514,7 +529,8 @@ static json_t *installed_status(struct envs *v, const char *owner, const char *n
     struct env_row row;
     json_t *status = NULL, *item;
     size_t i;
-    if (env_db_get(v->db, owner, name, &row, NULL) <= 0)
+    struct err ignored;
+    if (default_env_get(v, owner, name, &row, &ignored) <= 0)
         return NULL;
     json_array_foreach (row.lock, i, item) {
         const char *own = json_string_value(json_object_get(item, "name"));

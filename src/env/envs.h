@@ -38,6 +38,7 @@ enum {
 };
 
 #define ENV_BASE "base" // always there
+#define ENV_DATA "data" // default_env.h; made when packages are installed into it
 
 // How packages get into wheels (installer/installer.h).
 struct env_installer {

@@ -73,6 +73,8 @@ static void load(struct family *f)
         return;
     f->loaded = true;
     json_t *said = env_db_get_preload(db, f->owner, f->name), *report;
+    if (!said && default_env_serves(f->all->gate->envs, f->name))
+        said = env_db_get_preload(db, "", f->all->gate->envs->default_env);
     if (!said)
         return;
     f->preload = (struct preload){0};
@@ -386,6 +388,18 @@ void warm_boxes_forget(struct gate *g, const char *owner, const char *environmen
     family_free(f);
 }
 
+void warm_boxes_expect(struct gate *g, const char *owner, const char *environment)
+{
+    struct warm_boxes *n = g->warm_boxes;
+    struct family *f = n ? family_of(n, owner, environment) : NULL;
+    if (!f)
+        return;
+    f->wants += f->wants == 0;
+    f->wanted_ms = clock_ms();
+    f->network = network_wants(g, owner, NULL);
+    warm_boxes_changed(g);
+}
+
 int warm_boxes_declare(struct gate *g, const char *owner, const char *environment, json_t *names,
                        struct err *e)
 {
@@ -408,11 +422,7 @@ int warm_boxes_declare(struct gate *g, const char *owner, const char *environmen
     if (r == 0 && n && (f || (f = family_of(n, owner, environment)))) {
         preload_read(&f->preload, said);
         f->loaded = true;
-        // Counts as a request: once the packages are installed, a box is made.
-        f->wants += f->wants == 0;
-        f->wanted_ms = clock_ms();
-        f->network = network_wants(g, owner, NULL);
-        warm_boxes_changed(g);
+        warm_boxes_expect(g, owner, environment); // once the packages are installed
     }
     json_decref(said);
     preload_clear(&p);

@@ -50,6 +50,9 @@ struct live_box *warm_boxes_take(struct gate *g, const struct warm_box_ask *ask)
 void warm_boxes_learn(struct gate *g, const char *owner, const char *environment,
                       const json_t *imports);
 
+// Runs in this environment will come: a box is made when its modules are known.
+void warm_boxes_expect(struct gate *g, const char *owner, const char *environment);
+
 // Some environment has changed or was deleted: outdated boxes end.
 void warm_boxes_changed(struct gate *g);
 

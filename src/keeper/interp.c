@@ -26,7 +26,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 
-enum { ANSWER_MAX = 64 * 1024, ASK_TIMEOUT_MS = 15000, CACHE_VERSION = 4 };
+enum { ANSWER_MAX = 64 * 1024, ASK_TIMEOUT_MS = 15000, CACHE_VERSION = 5 };
 
 // SECURITY: asked with -S, so that no .pth file of an installed package runs here, outside every
 // wall
@@ -68,8 +68,10 @@ static const char question[] =
     "            return value.strip().lower()\n"
     "import site\n"
     "bases = [getattr(sys, 'base_prefix', sys.prefix), getattr(sys, 'base_exec_prefix', '')]\n"
-    "if os.path.isdir(os.path.join(bases[0], 'conda-meta')) and not venv:\n"
-    "    bases = []\n" // an environment of conda
+    "conda = not venv and os.path.isdir(os.path.join(bases[0], 'conda-meta'))\n"
+    "say('keeps', bool(venv or conda))\n"
+    "if conda:\n"
+    "    bases = []\n"
     "if setting('include-system-site-packages') != 'true':\n"
     "    for p in site.getsitepackages(bases):\n"
     "        say('packages', p)\n"
@@ -224,6 +226,8 @@ int interp_parse(char *answer, struct interp *ret, struct err *e)
             snprintf(ret->version, sizeof ret->version, "%.63s", value);
         else if (strcmp(line, "executable") == 0)
             snprintf(ret->executable, sizeof ret->executable, "%s", value);
+        else if (strcmp(line, "keeps") == 0)
+            ret->keeps_packages = strcmp(value, "True") == 0;
         else if (strcmp(line, "packages") == 0)
             packages_add(ret, value);
         else if (strcmp(line, "gil") == 0 && strcmp(value, "False") == 0)

@@ -7,6 +7,7 @@
 #define CONSTRICTOR_KEEPER_INTERP_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -18,6 +19,7 @@ struct interp {
     char version[64];
     size_t path_count; // folders outside /usr that it needs
     char paths[INTERP_PATHS_MAX][PATH_MAX];
+    bool keeps_packages; // it is a virtual environment, or one of conda
     // Folders of the host's packages, which boxes do not see without --host-packages; some of them
     // may not exist.  Those of a virtual environment are not among them.
     size_t packages_count;
