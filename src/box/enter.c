@@ -33,6 +33,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -198,6 +199,19 @@ int box_limit_all(void)
     return 0;
 }
 
+// An allocation beyond the limit that mmap refuses (emit_memory() in filter.c) goes to the heap of
+// brk: libc tries that next.  A page in its way ends the heap a little below the limit, as what is
+// free in the heap counts too.  No wall: it may fail, and programs that the box starts have a heap
+// without it.
+static void bound_heap(uint64_t memory_bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t end = (uintptr_t)sys_raw(SYS_brk, 0, 0, 0, 0, 0, 0);
+    end = (end + memory_bytes - memory_bytes / 32) & ~(page - 1);
+    (void)sys_raw(SYS_mmap, (long)end, (long)page, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
 // What differs from box to box; the rest is inherited, see box_limit_all().
 static int step_rlimits(const struct box_plan *plan)
 {
@@ -224,6 +238,7 @@ static int step_rlimits(const struct box_plan *plan)
         if ((!table[i].only_with || (plan->flags & table[i].only_with)) &&
             limit_set(table[i].resource, table[i].value) < 0)
             return -1;
+    bound_heap(plan->limits.memory_bytes);
     return plan_open_files(plan);
 }
 

@@ -2,9 +2,10 @@
 //
 // filter: see filter.h.  Runs in the keeper, before any box exists, on nothing but constant tables.
 //
-// Order inside the program: foreign architecture and x32 die (in last halves: have died); then a
-// balanced tree over ranges of system call numbers whose leaves are an action or an argument check.
-// All argument comparisons look at the low 32 bits only, because that is what the kernel looks at.
+// Order inside the program: foreign architecture and x32 die (in last halves: have died, and the
+// memory limit is applied to single allocations); then a balanced tree over ranges of system call
+// numbers whose leaves are an action or an argument check. All argument comparisons look at the low
+// 32 bits only, because that is what the kernel looks at.
 //
 // Of two filters the strictest answer counts (kill, errno, notify, allow), of equal ones the
 // younger's.
@@ -29,6 +30,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <termios.h>
 
 #include "base/cleanup.h"
@@ -401,6 +403,55 @@ static void emit_tree(struct filter *f, const struct range *r, size_t n)
     emit_tree(f, r + half, n - half);
 }
 
+// Falls through when the 64-bit argument is at most the memory limit of the box.
+static void emit_limit(struct filter *f, unsigned argument)
+{
+    const uint32_t at = (uint32_t)(offsetof(struct seccomp_data, args) + argument * 8);
+    const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+    emit(f, BPF_LD | BPF_W | BPF_ABS, at + (little ? 4 : 0), 0, 0);
+    emit(f, BPF_JMP | BPF_JGT | BPF_K, FILTER_LIMIT_HIGH, 3, 0);
+    emit(f, BPF_JMP | BPF_JEQ | BPF_K, FILTER_LIMIT_HIGH, 0, 3);
+    emit(f, BPF_LD | BPF_W | BPF_ABS, at + (little ? 0 : 4), 0, 0);
+    emit(f, BPF_JMP | BPF_JGT | BPF_K, FILTER_LIMIT_LOW, 0, 1);
+    emit_errno(f, ENOMEM);
+}
+
+static void emit_skip_unless(struct filter *f, uint16_t code, uint32_t k, size_t skips[], size_t *n)
+{
+    skips[(*n)++] = f->count;
+    emit(f, code, k, 0, 0);
+}
+
+static void end_skips(struct filter *f, const size_t skips[], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (skips[i] < FILTER_MAX)
+            f->code[skips[i]].jf = (uint8_t)(f->count - skips[i] - 1);
+}
+
+// One allocation of more than all memory of the box cannot succeed.  ENOMEM, which Python raises as
+// MemoryError, is better than the end of the box at the first touch.  Only what malloc() does:
+// private memory to write to that is not marked as a mere reservation, and its growth.  This is no
+// wall; the control group is.  The number was loaded, and is loaded when this falls through.
+static void emit_memory(struct filter *f)
+{
+    const uint32_t kind = MAP_SHARED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    size_t skips[3], n = 0;
+    emit_skip_unless(f, BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, skips, &n);
+    emit_load(f, 2, 0);
+    emit_skip_unless(f, BPF_JMP | BPF_JSET | BPF_K, PROT_WRITE, skips, &n);
+    emit_load(f, 3, kind);
+    emit_skip_unless(f, BPF_JMP | BPF_JEQ | BPF_K, MAP_PRIVATE | MAP_ANONYMOUS, skips, &n);
+    emit_limit(f, 1);
+    end_skips(f, skips, n);
+    emit(f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+    n = 0;
+    emit_skip_unless(f, BPF_JMP | BPF_JEQ | BPF_K, SYS_mremap, skips, &n);
+    emit_limit(f, 2);
+    end_skips(f, skips, n);
+    emit(f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+}
+
 static void emit_abi(struct filter *f)
 {
     // SECURITY: another ABI has other numbers; i386 has socketcall, whose family no filter sees.
@@ -421,98 +472,6 @@ static void emit_x32(struct filter *f)
 }
 #endif
 
-// ---- shortening ---------------------------------------------------------------------------------
-//
-// The kernel translates the last half anew for every box, so fewer instructions save time.  The
-// code above emits a return for every leaf and an unconditional jump for every branch.  Here jumps
-// go straight to their final target, equal returns become one, and unreachable code is left out.
-// No test of a value is added, dropped or moved.
-
-enum { REACH = UINT8_MAX }; // of a conditional jump, past the next instruction
-
-static bool is_jump(const struct sock_filter *c)
-{
-    return BPF_CLASS(c->code) == BPF_JMP;
-}
-
-static bool is_always(const struct sock_filter *c)
-{
-    return c->code == (BPF_JMP | BPF_JA);
-}
-
-static bool is_return(const struct sock_filter *c)
-{
-    return c->code == (BPF_RET | BPF_K);
-}
-
-// Where the conditional jump at `at` may as well go: past unconditional ones, and of equal returns
-// to the last that it reaches, where others can meet it.
-static size_t same_end(const struct filter *f, size_t at, size_t to)
-{
-    const size_t last = at + 1 + REACH < f->count ? at + 1 + REACH : f->count - 1;
-    while (is_always(&f->code[to]) && to + 1 + f->code[to].k <= last)
-        to += 1 + f->code[to].k;
-    for (size_t i = last; i > to && is_return(&f->code[to]); i--)
-        if (is_return(&f->code[i]) && f->code[i].k == f->code[to].k)
-            return i;
-    return to;
-}
-
-static void straighten(struct filter *f)
-{
-    for (size_t i = 0; i < f->count; i++) {
-        struct sock_filter *c = &f->code[i];
-        if (!is_jump(c) || is_always(c))
-            continue;
-        c->jt = (uint8_t)(same_end(f, i, i + 1 + c->jt) - i - 1);
-        c->jf = (uint8_t)(same_end(f, i, i + 1 + c->jf) - i - 1);
-    }
-}
-
-// All jumps are forward, so one pass knows what is reached, and none grows longer.
-static void leave_out_unreached(struct filter *f)
-{
-    bool reached[FILTER_MAX] = {true};
-    uint16_t position[FILTER_MAX]; // its new one
-    size_t n = 0;
-    for (size_t i = 0; i < f->count; i++) {
-        const struct sock_filter *c = &f->code[i];
-        position[i] = (uint16_t)n;
-        if (!reached[i])
-            continue;
-        n++;
-        if (is_always(c))
-            reached[i + 1 + c->k] = true;
-        else if (is_jump(c))
-            reached[i + 1 + c->jt] = reached[i + 1 + c->jf] = true;
-        else if (!is_return(c))
-            reached[i + 1] = true;
-    }
-    for (size_t i = 0; i < f->count; i++) {
-        struct sock_filter c = f->code[i];
-        if (!reached[i])
-            continue;
-        if (is_always(&c)) {
-            c.k = (uint32_t)(position[i + 1 + c.k] - position[i] - 1);
-        } else if (is_jump(&c)) {
-            c.jt = (uint8_t)(position[i + 1 + c.jt] - position[i] - 1);
-            c.jf = (uint8_t)(position[i + 1 + c.jf] - position[i] - 1);
-        }
-        f->code[position[i]] = c;
-    }
-    f->count = n;
-}
-
-static void shorten(struct filter *f)
-{
-    size_t before;
-    do { // what was too far away may be within reach now
-        before = f->count;
-        straighten(f);
-        leave_out_unreached(f);
-    } while (f->count < before);
-}
-
 int filter_build(enum filter_kind kind, struct filter *ret, struct err *e)
 {
     struct call calls[ARRAY_LEN(policy)];
@@ -531,12 +490,14 @@ int filter_build(enum filter_kind kind, struct filter *ret, struct err *e)
     if (!is_last(kind))
         emit_x32(ret);
 #endif
+    if (is_last(kind))
+        emit_memory(ret);
     emit_tree(ret, ranges, n);
     if (ret->count > FILTER_MAX)
         return err_set(e, ERR_INTERNAL, 0, NULL,
                        "the system call filter has %zu instructions, at most %d fit", ret->count,
                        FILTER_MAX);
-    shorten(ret);
+    filter_shorten(ret);
     return 0;
 }
 

@@ -20,6 +20,9 @@
 
 enum { FILTER_MAX = 2048 }; // instructions; the kernel's own bound is 4096
 
+// Stand for the two halves of a box's memory limit in the last halves, until the limit is known.
+enum { FILTER_LIMIT_HIGH = 0x6c696d31, FILTER_LIMIT_LOW = 0x6c696d32 };
+
 struct filter {
     size_t count;
     bool tells;
@@ -65,6 +68,7 @@ struct filter_head {
 };
 
 int filter_build(enum filter_kind kind, struct filter *ret, struct err *e);
+void filter_shorten(struct filter *f); // the last step of filter_build(), in filter_shorten.c
 
 // The policy of a box as JSON lines: {"nr": 0, "name": "read", "action": "allow"}; with the action
 // "args" there is also "checks", a list of texts, all of which must hold; "told": true where it is

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/file.h"
 #include "box/filter.h"
 #include "box/mounts.h"
@@ -18,6 +19,27 @@
 
 static struct sock_fprog filters[FILTER_PARTS];
 static uint64_t base_as_bytes;
+
+// The places in the filters where the memory limit of the next box belongs.
+static struct limit_word {
+    uint32_t *value;
+    bool high;
+} limit_words[FILTER_PARTS * 8];
+static size_t limit_word_count;
+
+static void find_limit_words(struct sock_filter *code, size_t count)
+{
+    for (size_t i = 0; i < count && limit_word_count < ARRAY_LEN(limit_words); i++)
+        if (code[i].k == FILTER_LIMIT_HIGH || code[i].k == FILTER_LIMIT_LOW)
+            limit_words[limit_word_count++] =
+                (struct limit_word){&code[i].k, code[i].k == FILTER_LIMIT_HIGH};
+}
+
+static void put_limit(uint64_t memory_bytes)
+{
+    for (size_t i = 0; i < limit_word_count; i++)
+        *limit_words[i].value = (uint32_t)(limit_words[i].high ? memory_bytes >> 32 : memory_bytes);
+}
 
 // The halves of the filter, see box/filter.h.
 static int read_filter(void)
@@ -46,6 +68,7 @@ static int read_filter(void)
     }
     for (size_t i = 0; i < FILTER_PARTS; i++) {
         filters[i] = (struct sock_fprog){(unsigned short)head.counts[i], code};
+        find_limit_words(code, head.counts[i]);
         code += head.counts[i];
     }
     (void)close(ZYGOTE_FILTER_FD);
@@ -97,6 +120,7 @@ int spawn_message_plan(const struct wire_spawn *m, const int *fds, size_t count,
         .filter = filters[network ? FILTER_PART_LAST_NETWORK : FILTER_PART_LAST],
         .telling_filter = filters[network ? FILTER_PART_TELL_NETWORK : FILTER_PART_TELL],
     };
+    put_limit(m->limits.memory_bytes);
     memcpy(ret->cgroup_fd, fds + 1, sizeof(int) * m->cgroup_fds);
     return 0;
 }

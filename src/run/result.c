@@ -89,8 +89,9 @@ static void judge_failure(const struct run *r, struct result *res)
     const char *type = error_type(r);
     bool inodes;
     res->verdict = VERDICT_ERROR;
-    // mmap and fork answer with ENOMEM, and an exception of another type.
-    if (is_watched(r) && ((type && strcmp(type, "MemoryError") == 0) || error_errno(r) == ENOMEM)) {
+    // One allocation was refused.  mmap and fork answer with ENOMEM, and an exception of another
+    // type.
+    if ((type && strcmp(type, "MemoryError") == 0) || error_errno(r) == ENOMEM) {
         res->verdict = VERDICT_OUT_OF_MEMORY;
         res->limit = LIMIT_MEMORY;
     } else if (error_errno(r) == EFBIG) {

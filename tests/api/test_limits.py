@@ -8,6 +8,7 @@ import os
 import textwrap
 
 import pytest
+import rest_client
 
 # Only to end what hangs: a box that is to be killed for another reason is never killed for this one.
 WALL = ("--wall", "100s", "--cpu", "100s")
@@ -50,6 +51,32 @@ def test_the_wall_time_decides_when_all_cores_are_busy(cli):
     result = cli.run(BUSY, "--wall", "3s")
     assert result.verdict == "timeout_wall" and result.stdout == "busy\n", result
     assert cli.run(BUSY, "--wall", "100s", "--cpu", "500ms").verdict == "timeout_cpu"
+
+
+TOO_LARGE = {
+    "bytearray": "bytearray(10**12)",
+    "text": "'x' * (LIMIT + (1 << 20))",
+    "list": "[None] * (LIMIT // 8 + 1000)",
+    "growth": "def grow():\n    x = [None] * (LIMIT // 16)\n    x *= 3\ngrow()",
+    "join": "b''.join([bytes(LIMIT // 4)] * 5)",
+    "thread": ("import threading\nfound = []\ndef work():\n    try: 'x' * (LIMIT + (1 << 20))\n"
+               "    except MemoryError as e: found.append(e)\n"
+               "t = threading.Thread(target=work)\nt.start()\nt.join()\nraise found[0]"),
+    "child": ("import os\nif (pid := os.fork()) == 0:\n    try: 'x' * (LIMIT + (1 << 20))\n"
+              "    except MemoryError: os._exit(7)\n"
+              "assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7\nraise MemoryError"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(TOO_LARGE))
+def test_an_allocation_that_cannot_succeed_is_a_memory_error(cli, name):
+    code = "LIMIT = 128 << 20\n" + TOO_LARGE[name]
+    client = rest_client.serve(cli, "--memory", "128M")
+    assert client.run("kept = 7", session="s")["verdict"] == "ok"
+    result = client.run(code, session="s")
+    assert result["error"]["type"] == "MemoryError" and result["verdict"] == "out_of_memory", result
+    again = client.run("print(kept, len('x' * (64 << 20)))", session="s")
+    assert (again["verdict"], again["stdout"]) == ("ok", f"7 {64 << 20}\n"), again
 
 
 def test_memory_below_the_limit(cli):
