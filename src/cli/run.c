@@ -34,6 +34,7 @@ struct run_command {
     json_t *argv;
     json_t *env_vars;
     struct run_files input;
+    enum run_stdin_kind stdin_kind;
     struct saver saver;
     int notebook; // it runs this one, and there is no `code`; -1: none
     struct run_show show;
@@ -144,6 +145,7 @@ static int run_gate(int sock, const struct keeper_facts *facts, void *argument)
     o->argv = TAKE_PTR(cmd->argv);
     o->env_vars = TAKE_PTR(cmd->env_vars);
     o->files = &cmd->input;
+    o->stdin_kind = cmd->stdin_kind;
     o->packages = run_packages_needed(cmd->config, cmd->code, cmd->code_length);
     o->on_output = cmd->config->json ? NULL : run_show_output;
     o->taker = &run_show_taker;
@@ -173,6 +175,7 @@ static int cmd_run(const struct config *c, int argc, char **argv)
         run_files_read(c, is_file(&cmd) ? cmd.filename : NULL, &cmd.input, &e) < 0 ||
         (c->out[0] && saver_start(&cmd.saver, c, &e) < 0) || run_show_open(&cmd.show, c, &e) < 0)
         return cli_fail(&e, c->json);
+    cmd.stdin_kind = run_stdin_look(strcmp(cmd.filename, "<stdin>") == 0, cmd.notebook >= 0);
     // One run needs one box and a minimal interpreter.
     struct keeper_plan plan = {
         .config = c, .cold = true, .stock = 1, .gate = run_gate, .argument = &cmd};

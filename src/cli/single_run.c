@@ -17,6 +17,7 @@ static void on_done(struct exec *x)
     struct single_run *o = x->request.argument;
     o->done = true;
     timer_stop(&o->grace);
+    run_stdin_stop();
     event_base_loopbreak(x->gate->base);
 }
 
@@ -102,6 +103,7 @@ int single_run_do(struct single_run *o, const struct single_code *code, struct e
         .on_done = on_done,
         .argument = o,
     };
+    run_stdin_add(o->stdin_kind, &request);
     exec_free(TAKE_PTR(o->exec));
     o->files = NULL;
     o->done = o->interrupted = false;

@@ -15,6 +15,7 @@
 #include "base/timer.h"
 #include "cli/run_files.h"
 #include "cli/run_packages.h"
+#include "cli/run_stdin.h"
 #include "config/config.h"
 #include "exec/exec.h"
 #include "run/gate.h"
@@ -28,8 +29,9 @@ struct single_run {
     json_t *argv;                  // taken
     const struct run_files *files; // borrowed; NULL: none
     json_t *env_vars;              // of run_input.h, taken; NULL: none
-    json_t *network;               // a rule set, taken; NULL: what the configuration allows
-    enum run_packages packages;    // as given to run_packages_add_to_plan()
+    enum run_stdin_kind stdin_kind;
+    json_t *network;            // a rule set, taken; NULL: what the configuration allows
+    enum run_packages packages; // as given to run_packages_add_to_plan()
     // As in struct exec_request, with this struct as x->request.argument.  NULL: output is
     // collected, files are ignored.
     int (*on_output)(struct exec *x, enum run_stream stream, struct evbuffer *data);

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stdin for code: field `stdin` of REST, a batch and execute_python.
+"""stdin for code: field `stdin` of REST, a batch and execute_python; the stdin of `constrictor run`.
 
 input(), sys.stdin, descriptor 0 and the programs that code starts read it; at its end comes EOFError, as in python3.
 """
 
 import base64
+import os
+import pty
 import subprocess
 import sys
 
@@ -198,6 +200,99 @@ def test_execute_python_has_it(cli):
         assert "'stdin'" in text(c.python("input()"))
         both = c.call("execute_python", code="1", stdin="a", stdin_base64="YQ==")
         assert both.get("isError") and "stdin" in text(both), both
+
+
+# ---- the command line ----------------------------------------------------------------------------
+
+READ = "import sys\nn = 0\nwhile part := sys.stdin.buffer.read(65536): n += len(part)\nprint(n)"
+
+
+def test_a_script_reads_the_commands_stdin(cli):
+    script = cli.folder / "script.py"
+    script.write_text("print(input('? '))\nimport sys; print(sys.stdin.read())")
+    assert cli.call("run", script, input=b"one\ntwo").out == "? one\ntwo\n"  # a pipe
+    (cli.folder / "data").write_bytes(b"one\ntwo")
+    with open(cli.folder / "data", "rb") as data:
+        assert cli.call("run", script, stdin=data).out == "? one\ntwo\n"
+    assert cli.call("run", "--json", "-c", "input()", input=b"x\n").json["result"] == "'x'"
+    assert cli.call("run", "-m", "json.tool", input=b'{"a":1}').out == '{\n    "a": 1\n}\n'
+
+
+@pytest.mark.parametrize("name", ["guess the number", "lines of stdin", "error after the end"])
+def test_an_exercise_at_the_command_line(cli, python, name):
+    code, typed = EXERCISES[name]
+    script = cli.folder / "exercise.py"
+    script.write_text(code)
+    done = cli.call("run", script, input=typed.encode())
+    out, last, status = python(code, typed)
+    assert (done.out, done.err.strip().splitlines()[-1:], done.status) == (out, last, status)
+
+
+def test_much_streams_through(cli):
+    size = 64 << 20
+    process = cli.start("run", "-c", READ, stdin=subprocess.PIPE)
+    for _ in range(size >> 20):
+        process.stdin.write(bytes(1 << 20))
+    process.stdin.close()
+    assert process.stdout.read() == b"%d\n" % size
+
+
+@pytest.mark.parametrize("source", [["yes"], ["cat", "/dev/zero"], ["sleep", "1000"]])
+def test_a_stdin_without_end_ends_with_the_code(cli, source):
+    with subprocess.Popen(source, stdout=subprocess.PIPE) as endless:
+        code = "import os, sys; print(1)" if source[0] == "sleep" else "import os; print(len(os.read(0, 1)))"
+        done = cli.call("run", "-c", code, stdin=endless.stdout)
+        endless.kill()
+    assert done.status == 0 and done.out == "1\n", done
+
+
+def test_a_device_that_cannot_be_waited_for(cli):
+    with open("/dev/zero", "rb") as zero:
+        done = cli.call("run", "-c", "import sys; print(len(sys.stdin.buffer.read(1_000_000)))", stdin=zero)
+    assert done.out == "1000000\n", done
+
+
+def test_a_stdin_that_stops_in_the_middle_meets_the_limit(cli):
+    read, write = os.pipe()
+    os.write(write, b"one\nhalf")
+    done = cli.call("run", "--wall", "1s", "-c", "print(input())\ninput()", stdin=read)
+    os.close(read)
+    os.close(write)
+    assert done.out == "one\n" and done.status == 124, done
+
+
+def test_code_from_stdin_has_none(cli):
+    for stdin in (b"print(input())", b""):
+        done = cli.call("run", "-" if stdin else "/dev/stdin", input=stdin or b"print(input())")
+        assert done.status == 1 and "EOFError" in done.err, done
+    assert "constrictor run FILE < DATA" in cli.plain("input()").err
+    assert "constrictor run FILE < DATA" in cli.call("run", "-c", "input()").err
+
+
+def test_a_person_at_a_terminal(cli):
+    """A line at a time, only when the code asks: what is typed ahead stays with the shell."""
+    master, slave = pty.openpty()
+    code = "name = input('Name? ')\nprint('Hello', name)\ntry: input('More? ')\nexcept EOFError: print('end')"
+    process = cli.start("run", "-c", code, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+    seen = b""
+
+    def until(mark):
+        nonlocal seen
+        while mark not in seen:
+            seen += os.read(master, 1000)
+
+    until(b"Name? ")
+    os.write(master, b"Ada\n")
+    until(b"Hello Ada\r\n")
+    until(b"More? ")
+    os.write(master, b"\x04")
+    until(b"end\r\n")
+    assert process.wait() == 0
+    os.write(master, b"ahead\n")
+    assert cli.call("run", "-c", "print(1)", stdin=slave).out == "1\n"
+    assert os.read(slave, 100) == b"ahead\n"
+    os.close(master)
+    os.close(slave)
 
 
 # ---- bad input -----------------------------------------------------------------------------------
