@@ -116,18 +116,16 @@ static int make_filter(enum filter_kind kind, struct err *e)
 // (keys, tokens, paths) goes in.
 static char *environment[] = {
     NULL, // PATH, see search_path()
+    NULL,
+    NULL,
+    NULL,
+    NULL, // see count_threads()
     (char *)"HOME=/mnt/data",
     (char *)"USER=user",
     (char *)"LOGNAME=user",
     (char *)"LANG=C.UTF-8",
     (char *)"TMPDIR=/tmp",
     (char *)"TZ=UTC",
-    // One thread before the fork: a BLAS that forks with threads hangs, and one thread per core of
-    // the host would meet the process limit.
-    (char *)"OPENBLAS_NUM_THREADS=1",
-    (char *)"OMP_NUM_THREADS=1",
-    (char *)"MKL_NUM_THREADS=1",
-    (char *)"NUMEXPR_NUM_THREADS=1",
     // Arenas reserve 64 MiB of address space for each thread, which RLIMIT_AS would count.
     (char *)"MALLOC_ARENA_MAX=2",
     (char *)"MPLBACKEND=Agg",
@@ -136,6 +134,20 @@ static char *environment[] = {
     (char *)"XDG_CACHE_HOME=/tmp/.cache",
     NULL,
 };
+
+// As many threads of BLAS and of loops as the box has cores, but no more than a quarter of its
+// processes: a library that cannot start its threads ends the interpreter.
+static void count_threads(const struct config *config)
+{
+    static const char *const names[] = {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS",
+                                        "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"};
+    static char texts[ARRAY_LEN(names)][48];
+    unsigned cores = sys_cores(), most = config->processes / 4 ? config->processes / 4 : 1;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        snprintf(texts[i], sizeof texts[i], "%s=%u", names[i], cores < most ? cores : most);
+        environment[1 + i] = texts[i];
+    }
+}
 
 // The commands of the jail (python, pip), then those of the interpreter's own folder, where a
 // virtual environment has its python and both have the programs of their packages.
@@ -220,6 +232,7 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
         r = search_path(interp, e);
     if (r < 0)
         return r;
+    count_threads(config);
     bool counted = caps->cgroups.driver != &watch_driver;
     _cleanup_close_ int filter = make_filter(counted ? FILTER_ZYGOTE : FILTER_ZYGOTE_WATCHED, e);
     if (filter < 0)

@@ -98,7 +98,7 @@ static void defaults_are_those_of_the_contract(void **state)
     assert_int_equal(config_cpu_ms(&config, 0, 40000), 40000 * sys_cores());
     assert_int_equal(config_cpu_ms(&config, 7, 40000), 7);
     assert_int_equal(config.memory_bytes, 512 * TEXT_MIB);
-    assert_int_equal(config.processes, 64);
+    assert_int_equal(config.processes, 256);
     assert_int_equal(config.scratch_bytes, 256 * TEXT_MIB);
     assert_int_equal(config.inodes, 16384);
     assert_int_equal(config.files, 256);

@@ -25,6 +25,7 @@
 //   reserve(fork, serial), give_way(slot, why, own), drop(slot), alive(slot), settled()
 //   board([bytes])       notes that an undo does not touch
 //   limits()             (memory in bytes, processes)
+//   end_library_threads() make libraries end their threads, as they do before a fork
 // and for network.py, in the zygote or later:
 //   replacement(name, doc, function, owner)  python/ext/replacement.h
 
@@ -396,6 +397,24 @@ static PyObject *py_board(PyObject *self, PyObject *args)
     return PyBytes_FromStringAndSize(data, length);
 }
 
+// OpenBLAS starts its threads when it is loaded, ends them before a fork of libc, and starts them
+// again when it has work for them.  So a fork whose child ends at once leaves one thread where the
+// others were its own.  No Python runs here, no hook and no handler: code notices nothing.
+static PyObject *py_end_library_threads(PyObject *self, PyObject *args)
+{
+    struct sigaction before, plain = {.sa_handler = SIG_DFL};
+    (void)self;
+    (void)args;
+    (void)sigaction(SIGCHLD, &plain, &before);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    (void)sigaction(SIGCHLD, &before, NULL);
+    Py_RETURN_NONE;
+}
+
 static PyObject *py_limits(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -436,6 +455,8 @@ static PyMethodDef methods[] = {
     {"settled", py_settled, METH_NOARGS, "settled(): the woken copy is complete"},
     {"board", py_board, METH_VARARGS, "board([notes]): notes that are not undone"},
     {"limits", py_limits, METH_NOARGS, "limits(): (memory in bytes, processes)"},
+    {"end_library_threads", py_end_library_threads, METH_NOARGS,
+     "end_library_threads(): make libraries end their threads, as they do before a fork"},
     {"flush_all", py_flush_all, METH_NOARGS, "flush_all(): flush the streams of the C library"},
     {"replacement", py_replacement, METH_VARARGS,
      "replacement(name, doc, function, owner): a C function that calls a Python one"},

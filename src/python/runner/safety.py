@@ -6,7 +6,9 @@ files with the original: this file records their offsets and undo.py sets them a
 be restored makes a checkpoint unavailable, with the reason.
 """
 
+import _constrictor as native
 import posix
+from _thread import _count as count_threads
 from posix import close, fstat, listdir, open as open_fd, read, readlink, waitid
 from sys import modules
 
@@ -44,6 +46,9 @@ def thread_names():
 
 def refuse_threads():
     others = len(listdir("/proc/self/task")) - 1
+    if others > 0 and not count_threads():
+        native.end_library_threads()        # those of OpenBLAS
+        others = len(listdir("/proc/self/task")) - 1
     if others > 0:
         names = thread_names()
         raise Unavailable(f"{others} other thread{'s' * (others > 1)} cannot be copied"

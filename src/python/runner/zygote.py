@@ -130,6 +130,8 @@ def main():
         if error is not None:
             failed.append({"name": runner.clip(name, runner.LINE_MAX),
                            "error": runner.clip(error, runner.MESSAGE_MAX)})
+    if names:
+        constrictor.end_library_threads()       # a zygote must have one thread
     transformer = not cold and has_transformer()
     os.register_at_fork = runner.Box.register_at_fork = register_at_fork
     atexit.register, runner.Box.exitfuncs = register_exit, exitfuncs
