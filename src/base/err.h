@@ -34,6 +34,7 @@
     X(ERR_ZYGOTE, "zygote_failed", 69)                                                             \
     X(ERR_BOX_SETUP, "box_setup_failed", 69)                                                       \
     X(ERR_BUSY, "busy", 69)                                                                        \
+    X(ERR_RATE, "rate_limited", 69)                                                                \
     X(ERR_SESSION_UNKNOWN, "session_not_found", 69)                                                \
     X(ERR_SESSION_ENDED, "session_ended", 69)                                                      \
     X(ERR_SESSION_BUSY, "session_busy", 69)                                                        \

@@ -278,7 +278,7 @@ static int open_server(struct http_server *s, const struct listener *l, struct e
                         page_routes(&s->page), e);
     if (!s->http)
         return -1;
-    http_set_peers(s->http, f->keep + 1, f->keep_count - 1);
+    http_set_peers(s->http, f->keep + 1, f->keep_count - 1 - (f->run_audit > 0));
     s->server.gate.owners = http_owners(s->http);
     mcp_http_open(&s->server.mcp, s->http);
     int r = 0;
@@ -331,36 +331,6 @@ static int serve_gate(int sock, const struct keeper_facts *facts, void *argument
     return 0; // the process ends here; the keeper ends the boxes
 }
 
-// ---- the log ------------------------------------------------------------------------------------
-
-// With --log-dir, replaces stderr by the log file, for this process and all its children.
-// `ret_before` is the old stderr, for messages to the user; -1: there is no --log-dir.
-static int divert_log(const struct config *c, int *ret_before, struct err *e)
-{
-    *ret_before = -1;
-    if (!c->log_dir[0])
-        return 0;
-    int folder = mkdir(c->log_dir, 0700) < 0 && errno != EEXIST
-                     ? -1
-                     : open(c->log_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    // SECURITY: O_NOFOLLOW: an attacker may have planted a link there.
-    int file = folder < 0 ? -1
-                          : openat(folder, "constrictor.log",
-                                   O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    int errnum = errno;
-    fd_close(&folder);
-    *ret_before = file < 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-    if (*ret_before < 0 || dup2(file, STDERR_FILENO) < 0) {
-        fd_close(&file);
-        return err_set(e, ERR_BAD_VALUE, errnum,
-                       "name a folder that this user can write to, or omit it to log to stderr",
-                       "log-dir: write to constrictor.log in '%.300s'", c->log_dir);
-    }
-    fd_close(&file);
-    log_with_time();
-    return 0;
-}
-
 // Without a key the server serves only the user that started it; the gate needs files to tell who
 // a client is.
 static int add_peers(struct keeper_plan *plan, struct err *e)
@@ -384,7 +354,7 @@ static int cmd_serve(const struct config *c, int argc, char **argv)
     l = (struct listener){
         .config = c, .fd = -1, .with_key = c->api_keys.count || c->api_key_file[0]};
     if (network_check_config(c, false, &e) < 0 || door_check_bind(c, &e) < 0 ||
-        open_socket(&l, &e) < 0 || find_url(&l, &e) < 0 || divert_log(c, &before, &e) < 0)
+        open_socket(&l, &e) < 0 || find_url(&l, &e) < 0)
         return cli_fail(&e, false);
     struct keeper_plan plan = {
         .config = c,
@@ -401,7 +371,7 @@ static int cmd_serve(const struct config *c, int argc, char **argv)
         .argument = &l,
     };
     network_add_to_plan(&plan);
-    if (add_peers(&plan, &e) < 0)
+    if (add_peers(&plan, &e) < 0 || server_open_logs(&plan, &before, &e) < 0)
         return cli_fail(&e, false);
     int status = cli_run_keeper(&plan);
     if (status && before >= 0)

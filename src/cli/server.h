@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "config/config.h"
+#include "keeper/keeper.h"
 #include "mcp/protocol/mcp.h"
 #include "run/gate.h"
 
@@ -19,6 +20,10 @@ struct server {
     struct mcp mcp;
     bool stopping;
 };
+
+// Before the fork: --log-dir and --run-audit-file, and the time before each line of the log.
+// `ret_before` is the old stderr, for messages to the user; -1: there is no --log-dir.
+int server_open_logs(struct keeper_plan *plan, int *ret_before, struct err *e);
 
 // In the gate: gives up the rights, then opens sessions, store, environments and MCP.
 int server_enter(struct server *s, const struct config *c, int sock,

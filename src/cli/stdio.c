@@ -51,6 +51,7 @@ static int stdio_gate(int sock, const struct keeper_facts *facts, void *argument
 static int cmd_stdio(const struct config *c, int argc, char **argv)
 {
     struct err e;
+    int before;
     struct keeper_plan plan = {
         .config = c,
         .start = KEEPER_GATE_FIRST,
@@ -64,10 +65,14 @@ static int cmd_stdio(const struct config *c, int argc, char **argv)
     (void)argc;
     (void)argv;
     network_add_to_plan(&plan);
-    if (network_check_config(c, false, &e) < 0 ||
+    if (network_check_config(c, false, &e) < 0 || server_open_logs(&plan, &before, &e) < 0 ||
         mcp_stdio_take(&plan.keep[0], &plan.keep[1], &e) < 0)
         return cli_fail(&e, false);
-    return cli_run_keeper(&plan);
+    int status = cli_run_keeper(&plan);
+    if (status && before >= 0)
+        dprintf(before, "constrictor: the server ended with status %d; the log is in %s\n", status,
+                c->log_dir);
+    return status;
 }
 
 const struct command command_stdio = {

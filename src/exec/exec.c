@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "config/code_policy.h"
@@ -20,6 +21,7 @@
 #include "exec/exec_meta.h"
 #include "exec/exec_network.h"
 #include "exec/exec_tiers.h"
+#include "run/rate.h"
 #include "json/encode.h"
 
 static void write_next(struct exec *x);
@@ -205,13 +207,7 @@ static void on_done(struct run *r)
     } else {
         x->gate->counters.refused++;
     }
-    // SECURITY: the log never has code, its output or its files, at any level.
-    log_line(LOG_DEBUG, "run %s: %s, %zu bytes of code, %.1f ms%s%s", x->id,
-             x->error.message[0] ? err_code_name(x->error.code)
-                                 : result_verdict_name(x->result.verdict),
-             x->request.code_length,
-             r->t_end_us > r->t_begin_us ? (double)(r->t_end_us - r->t_begin_us) / 1000 : 0,
-             x->session_id[0] ? ", session " : "", x->session_id);
+    exec_audit(x);
     if (s && fork_is_lost(r)) {
         w->lost = true;
         x->session = NULL;
@@ -402,11 +398,16 @@ struct exec *exec_start(struct gate *g, struct exec_request *request)
         exec_free(x);
         return NULL;
     }
-    int wait = exec_wait_for_packages(x);
+    exec_audit_begin(x);
+    // A run of the gate's own is not the key's.
+    bool slow = request->action != EXEC_RUN || request->plain ||
+                rates_take(g->rates, x->owner, clock_us(), &x->error) == 0;
+    int wait = slow ? exec_wait_for_packages(x) : -1;
     if (wait > 0 || (wait == 0 && exec_begin(x)))
         return x;
     // on_done comes later: the caller does not have `x` yet.
     g->counters.refused++;
+    exec_audit(x);
     if (!exec_end_soon(x)) {
         exec_free(x);
         return NULL;

@@ -41,9 +41,17 @@ struct exec_work {
     bool opened;               // the session was opened by this request
     bool lost;                 // the session ended with this run
     char name[SESSION_NAME_MAX + 1];
+    char digest[65];        // SHA-256 of the code; "" without --run-audit-file
     struct err file_error;  // files could not be collected
     struct err store_error; // why the store did not take the file that is collected
 };
+
+// ---- exec_audit.c -------------------------------------------------------------------------------
+
+// At the beginning, while the code is there: notes its digest, if there is --run-audit-file.
+void exec_audit_begin(struct exec *x);
+// At the end, also of a run that was refused: its line in the log, and in that file.
+void exec_audit(const struct exec *x);
 
 // ---- exec_collect.c -----------------------------------------------------------------------------
 

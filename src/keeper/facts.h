@@ -15,7 +15,7 @@
 #include "keeper/interp.h"
 #include "wire/wire.h"
 
-enum { KEEPER_KEEP_MAX = 3 };
+enum { KEEPER_KEEP_MAX = 4 };
 
 enum keeper_state { KEEPER_WARMING, KEEPER_READY, KEEPER_FAILED };
 
@@ -31,9 +31,10 @@ struct keeper_facts {
     const char *zygote_report;   // JSON; "" until the zygote is warm
     int keep[KEEPER_KEEP_MAX];   // descriptors of the plan, by their numbers in the gate
     unsigned keep_count;
-    int network_file; // --network-file, open for reading, for the broker and the gate; -1: none
-    int audit_file;   // --audit-file, open for appending, for the broker; -1: none
-    int state_folder; // where artifacts are kept (keeper/state.h); -1: nowhere
+    unsigned run_audit; // which of them is --run-audit-file, from 1; 0: none
+    int network_file;   // --network-file, open for reading, for the broker and the gate; -1: none
+    int audit_file;     // --audit-file, open for appending, for the broker; -1: none
+    int state_folder;   // where artifacts are kept (keeper/state.h); -1: nowhere
     const struct environments *environments; // keeper/environments.h; NULL: not configured
     int environments_rows;                   // with environments: the folder of the gate's database
     int environments_note;                   // with environments: their lock's file, for the gate

@@ -173,6 +173,7 @@ static struct keeper_facts facts_of(const struct keeper *k)
                                  .interp = &k->interp,
                                  .zygote_report = k->zygote.report,
                                  .keep_count = k->plan->keep_count,
+                                 .run_audit = k->plan->run_audit,
                                  .network_file = k->broker.network_file,
                                  .audit_file = -1,
                                  .state_folder = k->folder.folder,

@@ -33,6 +33,7 @@ struct keeper_plan {
     const char *files[WIRE_FILES_MAX]; // NULL or "": none; the last is --network-file
     int keep[KEEPER_KEEP_MAX];         // descriptors that the gate keeps; taken
     unsigned keep_count;
+    unsigned run_audit; // see facts.h
     // Runs in the gate process, which inherits everything and must first give it up (gate_enter);
     // `sock` leads to the keeper.  Its return value is the exit status of the program.
     int (*gate)(int sock, const struct keeper_facts *facts, void *argument);

@@ -18,6 +18,7 @@
 #include "rest/environments.h"
 #include "rest/keys.h"
 #include "rest/ndjson.h"
+#include "run/rate.h"
 #include "json/dump.h"
 #include "json/quick_json.h"
 
@@ -124,8 +125,10 @@ void rest_answer(struct rest_call *c, int status, json_t *body)
 static void fail(struct rest_call *c, int status, json_t *error)
 {
     char seconds[16];
-    if (c->x && status == 503) {
-        snprintf(seconds, sizeof seconds, "%d", RETRY_AFTER_S);
+    if (c->x && (status == 503 || status == 429)) {
+        snprintf(seconds, sizeof seconds, "%u",
+                 status == 503 ? RETRY_AFTER_S
+                               : rates_wait_s(c->rest->gate->rates, c->owner, clock_us()));
         http_add_header(c->x, "Retry-After", seconds);
     }
     rest_answer(c, status, error ? json_pack("{s:o}", "error", error) : NULL);
@@ -182,6 +185,7 @@ int rest_status(const struct err *e)
         {ERR_BOX_SETUP, 503},
         {ERR_INTERPRETER_TOO_OLD, 503},
         {ERR_BUSY, 503},
+        {ERR_RATE, 429},
         {ERR_STATE_FOLDER, 503},
         {ERR_NETWORK, 503},
         {ERR_FILE_PATH, 400},

@@ -38,11 +38,12 @@ struct gate {
     struct event_base *base;
     const struct keeper_facts *facts; // `own`, which the keeper's messages update
     struct link link;
-    unsigned running;  // runs whose answer is awaited
-    unsigned begun;    // runs that were ever begun
-    unsigned runs_max; // admission.h: more are refused; 0: only the link's bound
-    unsigned admitted; // runs that were admitted
-    unsigned owners;   // keys that the door lets in; 0: there is no key
+    unsigned running;    // runs whose answer is awaited
+    unsigned begun;      // runs that were ever begun
+    unsigned runs_max;   // admission.h: more are refused; 0: only the link's bound
+    unsigned admitted;   // runs that were admitted
+    unsigned owners;     // keys that the door lets in; 0: there is no key
+    struct rates *rates; // rate.h
     struct admitted_list holders;
     struct run_list deferred; // runs that wait until the keeper has ended cancelled ones
     unsigned deferred_count;  // counted in `running` as well

@@ -9,6 +9,7 @@ only ours has.
 import asyncio
 import json
 import os
+import re
 
 import pytest
 from conftest import PROGRAM, TOP, open_cli
@@ -257,11 +258,23 @@ def test_C_12_logs(shared):
         client.test("import os")
     server.stop()
     file = folder / "constrictor.log"
-    runs = [line for line in file.read_text().splitlines() if ": run " in line]
+    runs = [line for line in file.read_text().splitlines() if ": run " in line and "tool=" in line]
     assert len(runs) == 2 and f"run {id}: tool=test_code verdict=error phase=execution" in runs[0], runs
     assert "verdict=denied phase=security_check" in runs[1] and "security_events=1" in runs[1]
     assert "secret text" not in file.read_text()
     assert os.stat(file).st_mode & 0o077 == 0
+
+
+def test_C_12_logs_with_stdio(shared):
+    """LOG_DIR works with stdio, the document's transport: the folder is made, and each run has a line in the log there."""
+    folder = shared.folder / "made"
+    with Stdio(shared, *SET, "--log-level", "info", env={"LOG_DIR": str(folder)}, version=LEGACY[-1]) as connection:
+        connection.open()
+        Client(connection).test("print('secret text')")
+    log = (folder / "constrictor.log").read_text()
+    assert re.search(r"^20\S+Z constrictor gate: info: run \S+: ok, ", log, re.M) and "secret text" not in log
+    done = shared.call("stdio", *SET, env={"LOG_DIR": "/proc/nothing"})
+    assert done.status == 64 and "log-dir" in done.err
 
 
 def test_C_13_clients(shared):

@@ -408,7 +408,7 @@ def test_K_11_host_port_debug_key_and_more(cli, strict):
         ended = cli.call("serve", "--tools", "kernels", env={"PORT": "0", **env})
         assert ended.status != 0 and words in ended.err, (env, ended)
     assert texts(strict.execute("print(1)")) == "1\n"
-    assert re.search("gate: debug: run .*: ok, [0-9]+ bytes of code", strict.logs.read_text())  # DEBUG=true of its .env
+    assert re.search("gate: info: run .*: ok, [0-9]+ bytes of code", strict.logs.read_text())  # DEBUG=true of its .env
     answer = strict.ask("GET", "/health", headers={"Host": "evil.example.org"})
     assert answer.status in (403, 421), answer
 
@@ -765,6 +765,25 @@ def test_K_25_input_is_checked_and_logs_hold_no_code(api):
     assert api.ask("POST", BASE + "/execute", b"code=1", {"Content-Type": "text/plain"}).status == 415
     assert api.ask("PUT", BASE + "/execute", {"code": "1"}).status == 405
     assert api.ask("GET", BASE + "/nothing").status == 404
+
+
+def test_K_25_b_each_run_is_logged(cli):
+    """At level info each run is a line with time, id, verdict, duration, key and session, and no code; --debug tells more."""
+    (cli.folder / ".env").unlink(missing_ok=True)
+    sizes = []
+    for level in ("--log-level", "info"), ("--debug",):
+        env = {"API_KEY": f"ann:{KEY}"}
+        with serving(cli, "--port", "0", *level, env=env, key=KEY) as server:
+            answer = server.execute("hidden_marker = 1", session_id="logged")
+            server.execute("1/0  # hidden_marker")
+            log = server.logs.read_text()
+        stamp = r"^20\d\d-\d\d-\d\dT[0-9:.]+Z constrictor gate: info: run [0-9a-f-]{36}: "
+        assert re.search(stamp + r"ok, 17 bytes of code, [0-9.]+ ms, key ann, session \S+$", log, re.M), log
+        assert re.search(stamp + r"error, \d+ bytes of code, [0-9.]+ ms, key ann$", log, re.M), log
+        assert "hidden_marker" not in log and KEY not in log and answer
+        assert all(line.startswith("20") for line in log.splitlines()), log
+        sizes.append(len(log.splitlines()))
+    assert sizes[1] > sizes[0]
 
 
 def test_K_26_debug_mode_and_ways_to_work_on_it(cli):

@@ -7,6 +7,7 @@ only ours has.
 """
 
 import asyncio
+import hashlib
 import json
 import re
 import subprocess
@@ -800,6 +801,46 @@ def test_R_28_hardening(shared):
         client.execute("import socket\ntry:\n    socket.create_connection(('203.0.113.9', 80), 2)\nexcept OSError: pass")
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
     assert any("203.0.113.9" in json.dumps(line) for line in lines), lines
+
+
+def test_R_28_every_execution_is_audited(shared):
+    """--run-audit-file has a line for each attempt: when, key, run id, verdict, SHA-256 of the code; never the code."""
+    audit, code = shared.folder / "runs.jsonl", "x = 'secret text'\nprint(x)"
+    audit.write_text('{"before": 1}\n')
+    client = connect(shared, "--run-audit-file", audit)
+    with client.connection:
+        client.execute(code)
+        id = client.more["execution_id"]
+        client.execute("import os  # secret text")
+    before, ran, refused = (json.loads(line) for line in audit.read_text().splitlines())
+    assert before == {"before": 1} and "secret" not in audit.read_text()
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT[0-9:.]+Z", ran["time"])
+    assert (ran["run"], ran["verdict"], ran["code_bytes"]) == (id, "ok", len(code)) and "key" in ran
+    assert ran["code_sha256"] == hashlib.sha256(code.encode()).hexdigest()
+    assert refused["verdict"] == "denied" and ran["wall_ms"] > 0
+    link = shared.folder / "link.jsonl"
+    link.symlink_to(audit)
+    for path in link, shared.folder, "/proc/nothing":
+        done = shared.call("stdio", *SET, env={"CONSTRICTOR_RUN_AUDIT_FILE": str(path)})
+        assert done.status == 64 and "run-audit-file" in done.err
+
+
+def test_R_28_rate_limit(shared):
+    """--rate 2 lets each key start two runs in a minute: the third is rate_limited, with the seconds to wait; 429 in REST."""
+    server = Server(shared, *SET, "--rate", "2", env={"CONSTRICTOR_API_KEY": "ann:" + "a" * 32 + ",bob:" + "b" * 32})
+    keys = [{"Authorization": "Bearer " + letter * 32, "Content-Type": "application/json"} for letter in "ab"]
+    body = json.dumps({"code": "1", "stream": False, "policy": "restricted"}).encode()
+    for key in keys:  # one key's runs are not the other's
+        with Http(server, version=LEGACY[-1], headers=key) as connection:
+            connection.open()
+            client = Client(connection)
+            assert client.execute("result = 1")["result"] == 1 and client.execute("result = 2")["result"] == 2
+            said = client.refused("execute_code", code="result = 3")
+            assert "code: rate_limited" in said and re.search(r"try again in (29|30) s", said), said
+            assert client.call("validate_code", code="1")["validation"]["valid"]  # checks are not counted
+        status, headers, data = server.fetch("POST", "/api/v1/execute", body, key)[:3]
+        assert status == 429 and 0 < int(headers["retry-after"]) <= 30 and b"rate_limited" in data
+    server.stop()
 
 
 def test_R_29_limitations(c):
