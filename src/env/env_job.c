@@ -145,6 +145,7 @@ void env_job_free(struct env_job *j)
     json_decref(j->added);
     json_decref(j->removed);
     json_decref(j->warnings);
+    json_decref(j->notes);
     json_decref(j->error);
     env_row_clear(&j->row);
     free(j->asks);
@@ -243,6 +244,18 @@ static json_t *difference(const json_t *now, const json_t *before)
     return list;
 }
 
+// After env_known_keep(): they are about this job.
+static void note(struct env_job *j)
+{
+    json_t *all = j->notes ? json_copy(j->notes) : NULL;
+    if (!all)
+        return;
+    if (j->warnings)
+        (void)json_array_extend(all, j->warnings);
+    json_decref(j->warnings);
+    j->warnings = all;
+}
+
 // A `base` that is reset begins with the default environment again.
 static int store(struct env_job *j, const struct env_row *row, struct err *e)
 {
@@ -287,6 +300,7 @@ void env_job_finish(struct env_job *j)
         j->added = difference(j->lock, j->row.lock);
         j->removed = difference(j->row.lock, j->lock);
         env_known_keep(j);
+        note(j);
         end(j, ENV_READY);
         return;
     } else if (e.code == ERR_BUSY && j->stores++ < STORES_MAX &&
@@ -510,6 +524,12 @@ static struct env_job *queue_job(struct gate *g, const struct env_job_plan *o, s
         json_decref(requirements);
         return NULL;
     }
+    json_t *notes = NULL;
+    if (o->change == ENV_INSTALL && requirements && env_use_packages(requirements, &notes, e) < 0) {
+        json_decref(requirements);
+        json_decref(constraints);
+        return NULL;
+    }
     struct env_job_plan checked = *o;
     checked.requirements = requirements;
     char *lock = NULL;
@@ -519,6 +539,7 @@ static struct env_job *queue_job(struct gate *g, const struct env_job_plan *o, s
         free(TAKE_PTR(j));
     }
     if (!j) {
+        json_decref(notes);
         json_decref(requirements);
         json_decref(constraints);
         return NULL;
@@ -532,6 +553,7 @@ static struct env_job *queue_job(struct gate *g, const struct env_job_plan *o, s
                           .fd = o->change == ENV_IMPORT ? fcntl(o->fd, F_DUPFD_CLOEXEC, 0) : -1,
                           .requirements = requirements,
                           .constraints = constraints,
+                          .notes = notes,
                           .lock_text = lock,
                           .on_progress = o->on_progress,
                           .on_done = o->on_done,

@@ -103,6 +103,7 @@ struct env_job {
     } * asks;
     size_t ask_count, asks_left;
     json_t *added, *removed, *warnings, *error;
+    json_t *notes; // sentences about names that were replaced; NULL: none
 };
 
 struct envs {

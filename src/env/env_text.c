@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "env/envs.h"
+#include "run/import_names.h"
 
 enum { QUOTE_MAX = 96, DEPTH_MAX = 10, CLAUSES_MAX = 20 };
 
@@ -504,6 +505,48 @@ int env_check_all_allowed(const struct config *c, const json_t *requirements, st
         if (env_check_allowed(c, key, e) < 0)
             return -1;
     }
+    return 0;
+}
+
+static int use_package(json_t *requirements, size_t at, json_t **notes, struct err *e)
+{
+    char key[ENV_REQUIREMENT_MAX + 1], text[2 * ENV_REQUIREMENT_MAX];
+    const char *asked = json_string_value(json_array_get(requirements, at));
+    env_key_of(asked, key);
+    const struct import_name *found = strchr(asked, '@') ? NULL : import_name_find(key);
+    const char *rest = asked + strspn(asked, " ");
+    while (is_name(*rest))
+        rest++;
+    rest += strspn(rest, " ");
+    if (!found || (found->is_taken && is_operator(rest)))
+        return 0;
+    if (found->is_taken) {
+        int r = err_set(e, ERR_BAD_REQUIREMENT, 0, "",
+                        "'%s' on the index is another project than the module of that name", key);
+        err_hint(e,
+                 "install %s, which has the module; if you mean the other project, name a "
+                 "version: '%s>=0'",
+                 found->package, key);
+        return r;
+    }
+    if (!*notes && !(*notes = json_array()))
+        return err_set(e, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
+    snprintf(text, sizeof text, "%s is the name of a module: its package, %s, was installed", key,
+             found->package);
+    (void)json_array_append_new(*notes, json_string(text));
+    snprintf(text, sizeof text, "%s%s", found->package, rest);
+    return json_array_set_new(requirements, at, json_string(text));
+}
+
+int env_use_packages(json_t *requirements, json_t **ret_notes, struct err *e)
+{
+    *ret_notes = NULL;
+    for (size_t i = 0; i < json_array_size(requirements); i++)
+        if (use_package(requirements, i, ret_notes, e) < 0) {
+            json_decref(*ret_notes);
+            *ret_notes = NULL;
+            return -1;
+        }
     return 0;
 }
 

@@ -31,6 +31,11 @@ void env_allow_urls(const struct text_list *hosts);
 int env_check_allowed(const struct config *c, const char *key, struct err *e);
 int env_check_all_allowed(const struct config *c, const json_t *requirements, struct err *e);
 
+// Puts the package of a module in its place: "sklearn>=1" becomes "scikit-learn>=1".  `ret_notes`:
+// a sentence for each, new, or NULL.  Negative and `e`: the index has another project of the
+// module's name, and the requirement gives no version of that.
+int env_use_packages(json_t *requirements, json_t **ret_notes, struct err *e);
+
 // `added`, and those of `had` that are about other packages.  New; NULL: memory is out.
 json_t *env_merge(const json_t *had, const json_t *added);
 // `had` without the packages that `names` names.

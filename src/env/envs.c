@@ -16,6 +16,7 @@
 #include "env/env_text.h"
 #include "env/warm_boxes.h"
 #include "files/dbfolder.h"
+#include "run/import_names.h"
 
 enum { USED_EVERY_MS = 60000, PATHS_MAX = 10000, SHOWN_MAX = 20, JOBS_SHOWN = 10, LEFT_MAX = 4096 };
 
@@ -557,6 +558,9 @@ json_t *envs_status_of(struct gate *g, const char *owner, const char *name, cons
         return NULL;
     if (package)
         env_key_of(package, key);
+    const struct import_name *module = import_name_find(key);
+    if (module && !module->is_taken)
+        snprintf(key, sizeof key, "%s", module->package);
     TAILQ_FOREACH (j, &v->jobs, list)
         if (strcmp(j->owner, owner) == 0 && strcmp(j->name, name) == 0 &&
             (!key[0] || env_names_package(j->requirements, key))) {

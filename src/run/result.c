@@ -9,6 +9,7 @@
 
 #include "run/result.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 #include "base/utf8.h"
 #include "run/display.h"
 #include "run/events.h"
+#include "run/import_names.h"
 #include "json/dump.h"
 
 static const struct {
@@ -175,6 +177,30 @@ static bool misses_module(const struct run *r, const struct result *res)
     return res->verdict == VERDICT_ERROR && type && strcmp(type, "ModuleNotFoundError") == 0;
 }
 
+// SECURITY: the message is the code's; only a name that is one goes into the hint.
+static void hint_package(const struct run *r, struct result *res)
+{
+    char module[64] = "", key[64] = "";
+    const char *message =
+        json_string_value(json_object_get(json_object_get(r->result, "error"), "message"));
+    const char *name = message ? strchr(message, '\'') : NULL;
+    size_t n = name ? strspn(++name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                     "0123456789_")
+                    : 0;
+    if (n > 0 && n < sizeof module && strchr("'.", name[n]))
+        snprintf(module, sizeof module, "%.*s", (int)n, name);
+    for (size_t i = 0; module[i]; i++)
+        key[i] = module[i] == '_' ? '-' : (char)tolower((unsigned char)module[i]);
+    const struct import_name *found = import_name_find(key);
+    const char *package = found ? found->package : module[0] ? module : "NAME";
+    snprintf(
+        res->hint, sizeof res->hint,
+        "if the name is right, install the package that has it: the tool install_package (MCP), "
+        "POST /api/v1/environments/base/packages (REST), or 'constrictor env install base %s' "
+        "and 'run --package %s' (command line)",
+        package, package);
+}
+
 static void set_hint(const struct run *r, struct result *res)
 {
     char value[32];
@@ -204,9 +230,7 @@ static void set_hint(const struct run *r, struct result *res)
             snprintf(res->hint, sizeof res->hint, "the code's process was ended by %s",
                      strsignal(res->signal));
         else if (misses_module(r, res))
-            snprintf(res->hint, sizeof res->hint,
-                     "if the name is right, install the package that has this module: "
-                     "install_package, or 'packages' of the run");
+            hint_package(r, res);
         return;
     case LIMIT_WALL:
         text_format_duration(q->wall_ms, value, sizeof value);

@@ -16,6 +16,7 @@
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/tool_env.h"
 #include "run/gate.h"
+#include "run/import_names.h"
 
 enum { LOOK_MS = 100 }; // between looks at an install that a call waits for
 
@@ -112,6 +113,9 @@ json_t *tool_env_find_package(json_t *found, const char *package)
     json_t *item;
     size_t i;
     packages_normal_name(package, wanted, sizeof wanted);
+    const struct import_name *module = import_name_find(wanted);
+    if (module && !module->is_taken)
+        snprintf(wanted, sizeof wanted, "%s", module->package);
     json_array_foreach (json_object_get(found, "packages"), i, item) {
         packages_normal_name(json_string_value(json_object_get(item, "name")), have, sizeof have);
         if (strcmp(wanted, have) == 0)

@@ -21,15 +21,6 @@ from wheel import FILENAME
 
 ASKED_MAX = 20              # projects that are looked up
 SHOWN = 8                   # versions in a hint
-# Import names that people write instead of package names.
-ALIASES = {"sklearn": "scikit-learn", "cv2": "opencv-python-headless", "pil": "pillow", "yaml": "pyyaml",
-           "bs4": "beautifulsoup4", "dateutil": "python-dateutil", "dotenv": "python-dotenv",
-           "skimage": "scikit-image", "crypto": "pycryptodome", "docx": "python-docx", "pptx": "python-pptx",
-           "fitz": "pymupdf", "serial": "pyserial", "jwt": "pyjwt", "git": "gitpython", "attr": "attrs",
-           "imblearn": "imbalanced-learn", "umap": "umap-learn", "faiss": "faiss-cpu", "bio": "biopython",
-           "zmq": "pyzmq", "usb": "pyusb", "openssl": "pyopenssl", "dns": "dnspython", "slugify": "python-slugify",
-           "psycopg2": "psycopg2-binary", "mysqldb": "mysqlclient", "pkg-resources": "setuptools",
-           "mpl-toolkits": "matplotlib", "magic": "python-magic", "opencv": "opencv-python-headless"}
 KNOWN = """numpy pandas matplotlib scipy scikit-learn requests seaborn polars pyarrow plotly sympy pillow
     beautifulsoup4 lxml pyyaml openpyxl xlsxwriter flask fastapi django sqlalchemy httpx aiohttp pydantic
     pytest networkx statsmodels numba torch tensorflow keras transformers tokenizers datasets jax xgboost
@@ -120,8 +111,6 @@ class Diagnosis:
         """Did you mean ...?"""
         others = {requirement.key for requirement in self.install.requirements} - {key}
         names = self.sources.names() if self.sources.indexes or self.sources.folder else set()
-        if key in ALIASES:
-            return meant(key)
         close = difflib.get_close_matches(key, {*others, *names, *KNOWN} - {key}, 3, 0.8)
         return f"did you mean {' or '.join(close)}?" if close else "check the spelling on the web page of the index"
 
@@ -161,7 +150,7 @@ class Diagnosis:
             self.without(right, lambda item: not self.is_usable(item), "no_wheel", requirement,
                          f"{key} {' '.join(written(clauses).split())} has no wheel for CPython {sys.version_info[0]}."
                          f"{sys.version_info[1]} on {tags.platforms()[-1].partition('_')[2]}".replace("  ", " "),
-                         meant(key) if key in ALIASES else self.which_pythons(right, found))
+                         self.which_pythons(right, found))
 
     def without(self, right, is_out, code, requirement, message, hint):
         left = {version: [item for item in items if not is_out(item)] for version, items in right.items()}
@@ -284,11 +273,6 @@ class Diagnosis:
         first = " and ".join(names[:4])
         raise Failure("conflict", f"these cannot be installed together: {first}", names[0],
                       f"loosen the version of one of them: {first}; resolver_says has the reason", said)
-
-
-def meant(key):
-    """For import names. The index may have a project of that name too: an empty one, or another one."""
-    return f"did you mean {ALIASES[key]}? It is imported as {key} but has another name on the index"
 
 
 def age_of(tag):
