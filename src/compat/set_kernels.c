@@ -504,7 +504,7 @@ static const struct mcp_tool tools[] = {
 
 struct tool_set kernel_set = {
     .name = "kernels",
-    .tables = {tools},
+    .tables = {tools, install_tools, package_tools}, // that server's kernels have matplotlib
     .templates = templates,
     .resource_read = resource_read,
     .resource_exists = resource_exists,

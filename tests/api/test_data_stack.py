@@ -8,7 +8,7 @@ import signal
 import pytest
 import wheel_lab
 from conftest import open_cli, wait_until
-from mcp_client import Server
+from mcp_client import LEGACY, Server, Stdio, text
 from rest_client import Rest
 
 HOST = "/usr/bin/python3"
@@ -177,3 +177,28 @@ def test_env_create_data_needs_no_list_and_can_be_repeated(cli, index):
 def test_env_create_data_with_a_list_is_an_environment_as_any_other(cli, index):
     done = cli.call("env", "create", "data", "lab-good", "--index-url", index.url, "--python", HOST)
     assert done.status == 0 and "pandas" not in done.out, done
+
+
+# ---- the sets of other servers -------------------------------------------------------------------
+
+
+def test_K_06_kernels_have_matplotlib_in_one_step(cli, index):
+    """The document's first curl imports matplotlib.pyplot; here its wheel is a small one."""
+    with data(cli, index, "--tools", "kernels") as rest:
+        filled(rest)
+        code = "print('Hello, World!')\nimport matplotlib.pyplot as plt\nprint(plt.VALUE)"
+        said = rest.ask("POST", "/execute", {"code": code, "session_id": "my-session"})
+        texts = "".join(line.get("text", "") for line in said.lines)
+        assert texts == "Hello, World!\n5\n", said
+
+
+def test_K_06_a_model_can_install_in_the_set_of_kernels(cli, index):
+    with Stdio(cli, "--tools", "kernels", "--stock", "1", "--python", HOST, "--index-url", index.url,
+               version=LEGACY[-1]) as c:
+        c.open()
+        failed = c.call("execute_python_code", code="import lab_good", session_id="s")
+        assert "No module named 'lab_good'" in text(failed)
+        done = c.call("install_package", packages="lab-good")
+        assert not done.get("isError"), text(done)
+        said = c.call("execute_python_code", code="import lab_good; lab_good.VERSION", session_id="s")
+        assert "1.0" in text(said), text(said)

@@ -622,8 +622,11 @@ def told(result):
 
 
 def test_K_19_tools_resource_and_prompt(mcp, web):
-    """The four tools, session://{session_id} and code_execution_prompt, with its parameters and answers."""
+    """The four tools, session://{session_id} and code_execution_prompt, with its parameters and answers; and ours that
+    install what those kernels have by themselves."""
     tools = {tool["name"]: tool["inputSchema"] for tool in mcp.result("tools/list")["tools"]}
+    for name in ("install_package", "check_package_status", "list_installed_packages"):
+        assert tools.pop(name)
     assert {name: (list(t["properties"]), t.get("required", [])) for name, t in tools.items()} == {
         "execute_python_code": (["code", "session_id", "timeout"], ["code"]),
         "list_active_sessions": ([], []),

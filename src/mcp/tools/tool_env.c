@@ -569,7 +569,7 @@ const char tool_env_status_output[] =
 
 // clang-format on
 
-const struct mcp_tool env_tools[] = {
+const struct mcp_tool install_tools[] = {
     {
         .name = "install_package",
         .title = "Install packages",
@@ -586,6 +586,10 @@ const struct mcp_tool env_tools[] = {
         .is_long = is_long,
         .handle = install_package,
     },
+    {0},
+};
+
+const struct mcp_tool env_tools[] = {
     {
         .name = "create_python_env",
         .title = "Create an environment",

@@ -12,7 +12,7 @@
 
 // Each ends with a row without a name.
 extern const struct mcp_tool run_tools[], check_tools[], info_tools[], session_tools[],
-    file_tools[], env_tools[], package_tools[];
+    file_tools[], install_tools[], env_tools[], package_tools[];
 
 // The output schema of execute_python and of other tools that run code.
 extern const char tool_run_schema[];

@@ -44,8 +44,8 @@ struct mcp_tools {
 
 static struct tool_set default_set = {
     .name = "default",
-    .tables = {run_tools, check_tools, session_tools, env_tools, package_tools, file_tools,
-               info_tools},
+    .tables = {run_tools, check_tools, session_tools, install_tools, env_tools, package_tools,
+               file_tools, info_tools},
 };
 static struct tool_set *registered = &default_set; // all sets, in order of registration
 
