@@ -146,6 +146,12 @@ const struct field execute_rows[] = {
      .pattern = FORM_BASE64,
      .help = "bytes for the standard input as base64, instead of 'stdin'",
      .into = INTO_STDIN_BASE64},
+    {.name = "interactive",
+     .on = EXECUTE_RUN,
+     .type = FIELD_BOOLEAN,
+     .help = "true: a person answers input() while the code runs, with POST /sessions/{id}/input; "
+             "needs "
+             "'session' and a stream, which says when the code waits"},
     {.name = "environment",
      .on = ALL,
      .type = FIELD_STRING,

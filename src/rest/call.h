@@ -139,6 +139,7 @@ void rest_post_session(struct rest_call *c);
 void rest_get_session(struct rest_call *c);
 void rest_delete_session(struct rest_call *c);
 void rest_interrupt(struct rest_call *c);
+void rest_input(struct rest_call *c);
 void rest_undo(struct rest_call *c);
 void rest_checkpoint(struct rest_call *c);
 void rest_fork(struct rest_call *c);

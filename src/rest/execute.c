@@ -82,6 +82,29 @@ static int on_output(struct exec *x, enum run_stream stream, struct evbuffer *da
     return ndjson_output(c->stream, stream, data);
 }
 
+static void on_ask(struct exec *x, const char *prompt, size_t length)
+{
+    struct rest_call *c = x->request.argument;
+    if (c && rest_is_wanted(c))
+        ndjson_ask(c->stream, prompt, length);
+}
+
+// A person needs a place to send answers to, and must hear the question.
+static int check_interactive(struct rest_call *c, const struct exec_request *q, bool streams)
+{
+    const char *lack = !q->session || !q->session[0] ? "a session, to which the answers are sent"
+                       : !streams                    ? "a stream, which says when the code waits"
+                                                     : NULL;
+    if (lack)
+        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE),
+                  "give 'session' and leave 'stream' out, or pass 'stdin' in its place",
+                  "field 'interactive' needs %s", lack);
+    else if (c->key)
+        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "leave the header out",
+                  "an interactive run cannot be repeated with Idempotency-Key");
+    return lack || c->key ? -1 : 0;
+}
+
 // ---- POST /execute ------------------------------------------------------------------------------
 
 // A session keeps the memory that it was opened with, so asking for another amount is a mistake.
@@ -115,10 +138,17 @@ void rest_execute(struct rest_call *c)
         return;
     }
     bool named = request.session && request.session[0];
+    bool streams = !c->whole && !json_is_false(stream);
+    if (json_is_true(field_get(c->body, "interactive", NULL))) {
+        if (check_interactive(c, &request, streams) < 0)
+            return;
+        request.has_stdin = request.stdin_open = true;
+        request.on_ask = on_ask;
+    }
     if (named && check_session(c, request.session) < 0)
         return;
     request.plan = named && !session_is_id(request.session) ? &c->plan : NULL;
-    if (c->whole || json_is_false(stream)) {
+    if (!streams) {
         rest_start(c, &request, c->whole ? c->whole : finish_whole);
         return;
     }

@@ -192,9 +192,13 @@ void lines_end(struct lines *l, struct rest_call *c)
 
 const char *lines_event(const json_t *message)
 {
-    static const char *const names[][2] = {{"execution", "done"}, {"error", "error"},
-                                           {"image", "display"},  {"display", "display"},
-                                           {"file", "file"},      {"text", "output"}};
+    static const char *const names[][2] = {{"execution", "done"},
+                                           {"error", "error"},
+                                           {"image", "display"},
+                                           {"display", "display"},
+                                           {"file", "file"},
+                                           {"text", "output"},
+                                           {"input_request", "input_request"}};
     const char *stream = json_string_value(json_object_get(message, "stream"));
     if (stream && strcmp(stream, "result") == 0)
         return "result";

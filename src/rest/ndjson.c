@@ -67,6 +67,7 @@ struct ndjson {
     struct lines lines;
     bool done, given_back;
     struct taken *taken[RUN_STREAMS];
+    json_t *question; // to send after the output; NULL: none
     bool lent;        // the last message has "" in place of the output
     json_t *messages; // to send after the output
     size_t next;
@@ -283,6 +284,11 @@ static void pump(struct ndjson *n)
             send_piece(n);
             continue;
         }
+        if (n->question) {
+            write_line(n, n->question);
+            json_decref(n->question);
+            n->question = NULL;
+        }
         if (!n->done)
             return;
         send_rest(n);
@@ -317,6 +323,15 @@ int ndjson_output(struct ndjson *n, enum run_stream stream, struct evbuffer *dat
         return -1;
     pump(n);
     return 0;
+}
+
+void ndjson_ask(struct ndjson *n, const char *prompt, size_t length)
+{
+    size_t size = 0;
+    _cleanup_free_ char *clean = utf8_clean(prompt, length, &size);
+    json_decref(n->question); // the code was interrupted in an earlier one
+    n->question = json_pack("{s:{s:s%}}", "input_request", "prompt", clean ? clean : "", size);
+    pump(n);
 }
 
 int ndjson_give_back(struct ndjson *n, struct run *r)
@@ -392,6 +407,7 @@ void ndjson_free(struct ndjson *n)
         taken_unref(n->taken[i]);
     timer_stop(&n->alive);
     json_decref(n->messages);
+    json_decref(n->question);
     free(n->last.json);
     free(n);
 }

@@ -46,6 +46,9 @@ bool ndjson_begun(const struct ndjson *n);
 // Takes output.  0, or -1: memory is out.
 int ndjson_output(struct ndjson *n, enum run_stream stream, struct evbuffer *data);
 
+// The code waits for a person: a line with the prompt, behind the output.
+void ndjson_ask(struct ndjson *n, const char *prompt, size_t length);
+
 // The run has ended: gives it all output back, for its object.
 int ndjson_give_back(struct ndjson *n, struct run *r);
 

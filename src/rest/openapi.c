@@ -137,6 +137,7 @@ static const struct answer answers[] = {
         {"format", "string", "-png, jpeg or svg"},
         {"display", "object", "-other representations of the displayed value, by MIME type"},
         {"error", "string", "-the error in one line"},
+        {"input_request", "object", "-prompt: the code of an interactive run waits in input()"},
         {"traceback", "[string]", "-lines of the traceback"},
         {"file", "File", "-a new or changed file"},
         {"verdict", "string", "-how it ended"},
@@ -197,6 +198,9 @@ static const struct answer answers[] = {
     {"Closed", "", {
         {"session", "string", "handle"},
         {"closed", "boolean", "true"}}},
+    {"InputTaken", "", {
+        {"session", "string", "handle"},
+        {"taken", "boolean", "the code reads it"}}},
     {"Interrupted", "", {
         {"session", "string", "handle"},
         {"interrupted", "boolean", "false: nothing was running"}}},

@@ -195,6 +195,17 @@ static const struct field session_fields[] = {
     {0},
 };
 
+static const struct field input_fields[] = {
+    {.name = "text",
+     .type = FIELD_STRING,
+     .max = RUN_FEED_MAX / 8,
+     .help = "what the person typed; it ends with a newline, which is added if it is missing"},
+    {.name = "end",
+     .type = FIELD_BOOLEAN,
+     .help = "true: no more will follow: the code then gets EOFError"},
+    {0},
+};
+
 static const struct field undo_fields[] = {
     {.name = "steps",
      .type = FIELD_INTEGER,
@@ -288,6 +299,10 @@ const struct rest_route rest_routes[] = {
         409},
      .handle = rest_interrupt, .operation = "interrupt_session",
      .summary = "Raise KeyboardInterrupt in the current run; variables stay"},
+    {HTTP_POST, "/sessions/{id}/input", .body = BODY_JSON, .fields = input_fields, .status = 200,
+     .answer = "InputTaken", .errors = {400, 404, 409, 413, 415, 503},
+     .handle = rest_input, .operation = "answer_input",
+     .summary = "Answer the input() that an interactive run waits in, or end its stdin"},
     {HTTP_POST, "/sessions/{id}/undo", .keyed = true, .body = BODY_JSON_OPTIONAL,
      .fields = undo_fields, .status = 200,
      .answer = "Execution", .errors = {400, 404, 409, 415, 503}, .handle = rest_undo,

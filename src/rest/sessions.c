@@ -3,6 +3,7 @@
 // checkpoint, fork. Handlers of rest/route.c; run in the gate.
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -94,6 +95,44 @@ void rest_interrupt(struct rest_call *c)
     // It may have ended by itself a moment ago, which is as good.
     bool interrupted = session_interrupt(s, &e) == 0;
     rest_answer(c, 200, json_pack("{s:s, s:b}", "session", s->id, "interrupted", interrupted));
+}
+
+static char *line_of(json_t *text, size_t *ret_length)
+{
+    size_t length = json_string_length(text);
+    char *line = malloc(length + 1);
+    if (!line)
+        return NULL;
+    memcpy(line, json_string_value(text), length);
+    if (!length || line[length - 1] != '\n')
+        line[length++] = '\n';
+    *ret_length = length;
+    return line;
+}
+
+void rest_input(struct rest_call *c)
+{
+    json_t *text = field_get(c->body, "text", NULL);
+    bool end = json_is_true(field_get(c->body, "end", NULL));
+    size_t length = 0;
+    struct err e;
+    struct session *s = session_find(c->rest->gate, c->owner, c->id, &e);
+    if (!s) {
+        rest_fail_session(c, c->id, &e);
+        return;
+    }
+    if (!text && !end) {
+        rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "give text, or end: true, or both",
+                  "there is neither 'text' nor 'end'");
+        return;
+    }
+    _cleanup_free_ char *line = text ? line_of(text, &length) : NULL;
+    if (text && !line)
+        rest_answer(c, 503, NULL);
+    else if (session_answer(s, line, length, end, &e) < 0)
+        rest_fail(c, 409, "input_not_wanted", e.hint, "%s", e.message);
+    else
+        rest_answer(c, 200, json_pack("{s:s, s:b}", "session", s->id, "taken", 1));
 }
 
 // ---- opening ------------------------------------------------------------------------------------

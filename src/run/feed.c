@@ -24,7 +24,8 @@ struct feed {
     bool wanted;           // the box has asked, and was not answered yet
     bool sending;          // `frame` is lent to the socket
     bool ended;            // the end is sent
-    uint64_t asked;        // what the questions cost
+    bool asking;           // the code waits for a person
+    uint64_t cost;         // of the questions
     char frame[FRAME_DATA_MAX];
 };
 
@@ -80,10 +81,10 @@ int feed_on_ask(struct live_box *b, const char *prompt, size_t length)
     if (!f || r->state != RUN_RUNNING || !r->request.on_ask)
         return -EBADMSG;
     // SECURITY: each becomes a message to the client, so they count as output.
-    f->asked += length + ASK_COST;
-    if (f->asked > r->request.output_bytes)
+    f->cost += length + ASK_COST;
+    if (f->cost > r->request.output_bytes)
         run_stop(r, END_OUTPUT);
-    else if (f->open)
+    else if (f->wanted && (f->asking = f->open)) // else bytes that it has not seen are on their way
         r->request.on_ask(r, prompt, length);
     return 0;
 }
@@ -91,6 +92,11 @@ int feed_on_ask(struct live_box *b, const char *prompt, size_t length)
 bool run_is_fed(const struct run *r)
 {
     return r->feed && r->feed->open && r->state <= RUN_RUNNING;
+}
+
+bool run_is_asking(const struct run *r)
+{
+    return run_is_fed(r) && r->feed->asking;
 }
 
 int run_feed(struct run *r, const void *data, size_t length)
@@ -102,6 +108,7 @@ int run_feed(struct run *r, const void *data, size_t length)
     if (length && evbuffer_add(r->feed->data, data, length) < 0)
         return -ENOMEM;
     r->feed->open = length > 0;
+    r->feed->asking = false;
     send_next(r);
     return 0;
 }

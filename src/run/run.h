@@ -164,7 +164,8 @@ void run_cancel(struct run *r);
 // its stdin has ended; -ENOMEM.
 enum { RUN_FEED_MAX = 1 << 20 }; // bytes that wait in the gate
 int run_feed(struct run *r, const void *data, size_t length);
-bool run_is_fed(const struct run *r); // it goes on, and takes more stdin
+bool run_is_fed(const struct run *r);    // it goes on, and takes more stdin
+bool run_is_asking(const struct run *r); // and its code waits for a person
 
 // SIGINT to the code: KeyboardInterrupt.
 void run_interrupt(struct run *r);

@@ -153,6 +153,10 @@ void session_close(struct session *s, enum session_end why);
 // Raises KeyboardInterrupt in the code that runs now.  0, or -1 and `e`: nothing runs.
 int session_interrupt(struct session *s, struct err *e);
 
+// Answers the input() that the code of the session waits in; `end`: no more will follow.  0, or -1
+// and `e`: it waits for none.
+int session_answer(struct session *s, const char *text, size_t length, bool end, struct err *e);
+
 // {"session", "name", "state": "opening|idle|busy", "execution_count", "created_at",
 //  "last_used_at", "expires_in_seconds", "waiting", "limits": {...}, "checkpoint", "network",
 //  "forked_from"}: new.

@@ -258,6 +258,24 @@ int session_interrupt(struct session *s, struct err *e)
     return 0;
 }
 
+int session_answer(struct session *s, const char *text, size_t length, bool end, struct err *e)
+{
+    struct run *r = s->shared_box->running;
+    bool mine = r && r->request.session == s && r->request.on_ask && run_is_fed(r);
+    // The end may come before the code asks: programs that it starts read stdin and cannot ask.
+    if (!mine || (length && !run_is_asking(r)))
+        return err_set(e, ERR_BAD_VALUE, 0,
+                       mine ? "wait for the next input_request of the stream"
+                            : "run the code with interactive: true, and answer while it runs",
+                       mine ? "the code does not wait for input now, or was answered already"
+                            : "nothing that runs in the session takes input");
+    int n = length ? run_feed(r, text, length) : 0;
+    if (n == 0 && end)
+        n = run_feed(r, "", 0);
+    return n == 0 ? 0
+                  : err_set(e, ERR_BAD_VALUE, -n, "send less at once", "the input does not fit");
+}
+
 // ---- code without a caller ----------------------------------------------------------------------
 
 // Code whose caller was freed, or was lost with the previous gate, is interrupted; when it stops,
