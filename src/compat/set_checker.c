@@ -207,6 +207,7 @@ static void execute(struct mcp_call *c)
     struct wire_limits limits = keeper_limits(c->mcp->config);
     limits.memory_bytes =
         (memory ? (uint64_t)json_number_value(memory) : (uint64_t)MEMORY_MIB) * TEXT_MIB;
+    limits.readonly = 1; // and no file system
     struct tool_run_plan plan = {
         .arguments = arguments,
         .present = answer_test,
@@ -255,7 +256,8 @@ static const struct mcp_tool tools[] = {
         .name = "test_code",
         .title = "Test code",
         .description =
-            "Runs Python code in an isolated box without network and returns stdout, stderr, "
+            "Runs Python code in an isolated box without network and writable files and returns "
+            "stdout, stderr, "
             "exit_code and phase. Code with a syntax error (phase syntax_check), or that calls "
             "eval, "
             "exec, open and others or imports os, sys, subprocess and others (phase "

@@ -13,7 +13,7 @@ int exec_apply_tiers(struct exec *x, const json_t *policy)
 {
     const struct config *c = x->gate->facts->config;
     struct exec_request *q = &x->request;
-    q->limits.readonly = !q->plain && code_policy_freezes(c, policy);
+    q->limits.readonly = !q->plain && (q->limits.readonly || code_policy_freezes(c, policy));
     if (q->plain || code_policy_has_network(c, policy))
         return 0;
     if (json_is_object(q->network))
