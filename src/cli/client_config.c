@@ -41,8 +41,8 @@ const struct client clients[] = {
 };
 // clang-format on
 
-json_t *client_snippet(const struct client *client, const char *program, const char *url,
-                       bool with_key)
+json_t *client_snippet(const struct client *client, const char *program, const char *tools,
+                       const char *url, bool with_key)
 {
     json_t *server = json_object();
     if (client->typed || (url && client->http_typed))
@@ -54,7 +54,8 @@ json_t *client_snippet(const struct client *client, const char *program, const c
                                       json_pack("{s:s}", "Authorization", client->key));
     } else {
         (void)json_object_set_new(server, "command", json_string(program));
-        (void)json_object_set_new(server, "args", json_pack("[s]", "stdio"));
+        (void)json_object_set_new(
+            server, "args", json_pack("[s, s*, s*]", "stdio", tools ? "--tools" : NULL, tools));
     }
     return json_pack("{s:{s:o}}", client->servers, "constrictor", server);
 }
@@ -135,13 +136,20 @@ static int print_snippet(json_t *snippet)
 
 static int cmd_client_config(const struct config *c, int argc, char **argv)
 {
-    char program[PATH_MAX], known[256];
+    char program[PATH_MAX], known[256], tools[CONFIG_TEXT_MAX + 1];
     struct err e;
     const char *url = c->url[0] ? c->url : NULL;
+    config_format(c, CONFIG_KEY_tools, tools, sizeof tools);
+    const char *sets = tools[0] ? tools : NULL;
     bool with_key = url && (c->api_keys.count || c->api_key_file[0]);
     cli_list_words(client_word, known, sizeof known);
     if (argc == 0) {
         err_set(&e, ERR_USAGE, 0, NULL, "'client-config' needs the name of a client: %s", known);
+        return cli_fail(&e, false);
+    }
+    if (url && c->origins[CONFIG_KEY_tools].source == CONFIG_FROM_FLAG) {
+        err_set(&e, ERR_USAGE, 0, "start that server with 'constrictor serve --tools ...'",
+                "--tools is for clients that start the server; with --url it runs already");
         return cli_fail(&e, false);
     }
     if (check_url(c->url, &e) < 0 || find_program(program, sizeof program, &e) < 0)
@@ -153,7 +161,8 @@ static int cmd_client_config(const struct config *c, int argc, char **argv)
     if (strcmp(argv[0], "all") == 0) {
         json_t *all = json_object();
         for (const struct client *one = clients; one->name; one++) {
-            (void)json_object_set_new(all, one->name, client_snippet(one, program, url, with_key));
+            (void)json_object_set_new(all, one->name,
+                                      client_snippet(one, program, sets, url, with_key));
             fprintf(stderr, "%s: put it into %s\n", one->name, file_of(one, url));
         }
         return print_snippet(all);
@@ -164,14 +173,14 @@ static int cmd_client_config(const struct config *c, int argc, char **argv)
         return cli_fail(&e, false);
     }
     fprintf(stderr, "for %s: put it into %s\n", client->title, file_of(client, url));
-    return print_snippet(client_snippet(client, program, url, with_key));
+    return print_snippet(client_snippet(client, program, sets, url, with_key));
 }
 
 const struct command command_client_config = {
     .name = "client-config",
     .section = SECTION_SERVE,
     .summary = "Print the settings that add this server to an MCP client",
-    .usage = "client-config [--url URL] CLIENT|all|list",
+    .usage = "client-config [--url URL | --tools SETS] CLIENT|all|list",
     .notes = "CLIENT is claude, vscode, cursor, gemini or lmstudio.\n"
              "The settings go to stdout, and the file that they belong in to stderr.",
     .bit = CONFIG_CLIENT,

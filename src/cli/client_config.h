@@ -21,9 +21,10 @@ struct client {
 
 extern const struct client clients[]; // ends with a row without a name
 
-// The settings for a server at `url`, or with NULL for `program`, which the client starts itself.
+// The settings for a server at `url`, or with NULL for `program`, which the client starts itself,
+// with these `tools` (NULL: the default set).
 // `with_key`: clients have to send a key.  NULL when memory is out.
-json_t *client_snippet(const struct client *client, const char *program, const char *url,
-                       bool with_key);
+json_t *client_snippet(const struct client *client, const char *program, const char *tools,
+                       const char *url, bool with_key);
 
 #endif

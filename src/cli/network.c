@@ -108,7 +108,8 @@ int network_check_config(const struct config *c, bool quiet, struct err *e)
     bool rules = c->allow_hosts.count || c->deny_hosts.count;
     if (c->network == NETWORK_ON && !c->allow_hosts.count && !c->network_file[0] && !quiet)
         fprintf(stderr, "constrictor: warning: the network is on, but no host is allowed, so code "
-                        "can reach nothing; allow hosts with --allow-host or --network-file\n");
+                        "can reach nothing; allow hosts with --allow-host or --network-file, every "
+                        "public one with CONSTRICTOR_ALLOW_HOST='*'\n");
     if (code_policy_shuts_network(c) && (c->allow_hosts.count || c->network_file[0]) && !quiet)
         fprintf(stderr, "constrictor: warning: hosts are allowed, but the policy has no tier "
                         "'network', so code can reach nothing; add it to --tiers\n");

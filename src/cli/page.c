@@ -67,7 +67,7 @@ static void put_clients(FILE *out, const struct page *p)
     char url[1100];
     snprintf(url, sizeof url, "%s/mcp", p->base_url);
     for (const struct client *c = clients; c->name; c++) {
-        json_t *snippet = client_snippet(c, "", url, p->with_key);
+        json_t *snippet = client_snippet(c, "", NULL, url, p->with_key);
         char *text = json_dumps(snippet, JSON_INDENT(2));
         fprintf(out, "<details%s><summary>%s</summary>\n<pre>", c == clients ? " open" : "",
                 c->title);

@@ -75,8 +75,9 @@ int fetch_check(struct gate *g, const char *owner, const char *session, struct e
         session && session[0] ? session_find(g, owner, session, &unknown) : NULL;
     if (!network_is_allowed(g, owner))
         return err_set(e, ERR_NETWORK_NOT_ALLOWED, 0,
-                       "send the files themselves, or ask the operator to allow their hosts with "
-                       "--allow-host",
+                       "send the files themselves, or ask the operator to start the server with "
+                       "their hosts: --allow-host files.example.org:443, or '*' for all public "
+                       "ones",
                        "files cannot be fetched: code has no network here; nothing was run");
     if (s && !s->networked)
         return err_set(e, ERR_NETWORK_NOT_ALLOWED, 0, "fetch them into another session",

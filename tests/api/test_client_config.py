@@ -40,6 +40,15 @@ def test_a_client_that_starts_the_server(cli, name):
     assert FILES[name] in r.err
 
 
+def test_tool_sets_are_passed_on(cli):
+    r = cli.call("client-config", "--tools", "executor,kernels", "cursor")
+    server = json.loads(r.raw)["mcpServers"]["constrictor"]
+    assert server["args"] == ["stdio", "--tools", "executor,kernels"]
+    assert cli.call("client-config", "--tools", "nothing", "cursor").status == 64
+    r = cli.call("client-config", "--tools", "executor", "--url", URL, "cursor")
+    assert r.status == 64 and "constrictor serve --tools" in r.err
+
+
 @pytest.mark.parametrize("name", HTTP)
 @pytest.mark.parametrize("behind", [False, True])
 def test_a_client_of_a_running_server(cli, name, behind):

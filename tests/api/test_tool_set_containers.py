@@ -131,12 +131,11 @@ def test_P_02_execute_python_code_returns_output_errors_and_files(call, box):
 
 
 def test_P_03_install_package_in_env_returns_while_it_installs(call, lab):
-    """install_package_in_env(container_id, package_name) waits for five seconds at most and goes on by itself."""
+    """install_package_in_env(container_id, package_name) returns immediately, and the install goes on by itself."""
     container = call.create()
     with wheel_lab.held(lab, "/simple/lab-needs/"):     # the index is silent for as long as that
-        start = time.monotonic()
         answer = call("install_package_in_env", container_id=container, package_name="lab-needs")
-        assert time.monotonic() - start > 4 and answer["status"] == "installing", answer
+        assert answer["status"] == "installing" and answer["elapsed_seconds"] < 4, answer
         assert answer["success"] is None and answer["complete"] is False and "lab-needs" in answer["message"]
         assert call("check_package_status", container_id=container, package_name="lab-needs")["status"] == "installing"
     last, seen = until_over(call, container, "lab-needs")

@@ -590,6 +590,7 @@ def test_K_18_c_no_network_no_download(strict):
     body = {"session_id": "never", "file_urls": ["http://127.0.0.1:9/x"]}
     answer = strict.ask("POST", BASE + "/sessions", body)
     assert answer.status == 403 and "no network" in answer.json["detail"] and "nothing was run" in answer.json["detail"]
+    assert "--allow-host files.example.org:443, or '*' for all public ones" in answer.json["hint"]
     assert before[0] == strict.metric('constrictor_runs_total{verdict="ok"}')
     assert "never" not in strict.good("GET", BASE + "/sessions").json["sessions"]
 

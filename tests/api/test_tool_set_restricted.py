@@ -464,6 +464,19 @@ def test_R_17_network_profile(shared, c):
         assert not told["success"] and told["error"].split(":")[0] != "ImportError"
 
 
+def test_R_17_one_line_lets_code_reach_hosts(shared):
+    """SANDBOX_ENABLE_NETWORK=true alone reaches nothing, and the warning says the line to add: CONSTRICTOR_ALLOW_HOST='*'."""
+    on = {"SANDBOX_ENABLE_NETWORK": "true"}
+    warned = shared.call("run", "-c", "1", env=on).err
+    (line,) = re.findall(r"CONSTRICTOR_ALLOW_HOST='(.*)'", warned)
+    reach = "import smtplib\nsmtplib.SMTP('127.0.0.1', 25, timeout=5)"
+    client = connect(shared, **on, CONSTRICTOR_ALLOW_HOST=line)
+    with client.connection:
+        told = client.execute(reach, timeout=20)
+        assert not told["success"] and client.more["network"] != "off"
+        assert "127.0.0.1" in json.dumps(client.more)  # a private address stays out
+
+
 def test_R_18_filesystem_profile(shared, c):
     """The filesystem profile has the documented modules, and they can write to the working folder only."""
     modules = "pathlib os.path tempfile shutil glob zipfile tarfile".split()
