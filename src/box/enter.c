@@ -390,7 +390,7 @@ void box_enter(const struct box_plan *plan)
     (void)setsid();
     STEP(STEP_SCRATCH, chdir("/mnt/data"));
     STEP(STEP_CAPABILITIES, creds_drop_effective());
-    STEP(STEP_LANDLOCK, landlock_restrict(plan->landlock_abi, plan->flags & BOX_NETWORK));
+    STEP(STEP_LANDLOCK, landlock_restrict(plan->landlock_abi, box_has_inet(plan->flags)));
     STEP(STEP_SECCOMP, step_seccomp(plan));
     STEP(STEP_POSTURE, step_posture(plan));
     checkpoint_set_limits(plan->limits.memory_bytes, plan->limits.processes);

@@ -60,7 +60,15 @@ enum box_flags {
     BOX_READONLY = 128,    // scratch cannot be written once there is code, see box/mounts.h
     BOX_QUIET = 256,       // this kernel has no listener for filters, as an earlier box found
     BOX_WHEEL_FILES = 512, // the installer's: it sees --find-links
+    BOX_LOOPBACK = 1024,   // lo of the slot's network namespace is up, see net_loopback()
 };
+
+// May code make TCP and UDP sockets?  A box with a read-only scratch keeps to AF_UNIX: its policy
+// names no servers.
+static inline bool box_has_inet(uint32_t box_flags)
+{
+    return box_flags & BOX_NETWORK || (box_flags & BOX_LOOPBACK && !(box_flags & BOX_READONLY));
+}
 
 struct box_plan {
     uint64_t box;

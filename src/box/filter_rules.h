@@ -57,6 +57,7 @@ enum rule {
     RULE_SOCKETPAIR,
     RULE_SETPRIORITY,
     RULE_SETSOCKOPT,
+    RULE_GETSOCKOPT,
     RULE_FLAGS_2,
     RULE_FLAGS_3,
     RULE_MAX
@@ -262,7 +263,8 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
     [RULE_SOCKETPAIR] = {{CHECK_ANY_OF, 0, EAFNOSUPPORT, 0, 1, {AF_UNIX}}},
     // Without network only SOL_SOCKET does anything, so that one rule is enough for every kind.
     // SECURITY: no programs on sockets (SO_ATTACH_FILTER, SO_DETACH_FILTER, SO_LOCK_FILTER,
-    // SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF and _EBPF), no pinned pages (SO_ZEROCOPY).  Of TCP
+    // SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF and _EBPF), no pinned pages (SO_ZEROCOPY), nothing
+    // about devices and queues (SO_BINDTODEVICE, SO_BUSY_POLL, SO_TXTIME, SO_RESERVE_MEM).  Of TCP
     // and IP what clients and servers set; no TCP_ULP, which loads modules and has TLS in the
     // kernel, no TCP_REPAIR, no multicast, no IPsec, no options in packets.  No SOL_UDP: its
     // encapsulations lead to IPsec.
@@ -275,12 +277,14 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
     [RULE_SETSOCKOPT] =
         {{CHECK_ANY_OF, 1, ENOPROTOOPT, 0, 4, {SOL_SOCKET, IPPROTO_IP, IPPROTO_TCP, IPPROTO_IPV6}},
          {CHECK_NONE_OF, 2, IGNORED, 0, 2, {SO_SNDBUF, SO_RCVBUF}, LEVEL_IS(SOL_SOCKET)},
-         {CHECK_NONE_OF,
+         {CHECK_ANY_OF,
           2,
           EPERM,
           0,
-          9,
-          {26, 27, 32, 33, 44, 50, 51, 52, 60},
+          18,
+          {SO_REUSEADDR, SO_DONTROUTE, SO_BROADCAST, SO_SNDBUF, SO_RCVBUF, SO_KEEPALIVE,
+           SO_OOBINLINE, SO_PRIORITY, SO_LINGER, SO_REUSEPORT, SO_PASSCRED, SO_RCVLOWAT,
+           SO_RCVTIMEO, SO_SNDTIMEO, SO_TIMESTAMP, SO_TIMESTAMPNS, 66, 67}, // timeouts again
           LEVEL_IS(SOL_SOCKET)},
          {CHECK_ANY_OF,
           2,
@@ -306,8 +310,39 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
           {IPV6_UNICAST_HOPS, IPV6_MULTICAST_HOPS, IPV6_MULTICAST_LOOP, IPV6_MTU_DISCOVER,
            IPV6_RECVERR, IPV6_V6ONLY, IPV6_RECVPKTINFO, IPV6_RECVTCLASS, IPV6_TCLASS},
           LEVEL_IS(IPPROTO_IPV6)}},
-    [RULE_FLAGS_2] = {{CHECK_NO_BITS, 2, EOPNOTSUPP, 0, 1, {MSG_OOB}}},
-    [RULE_FLAGS_3] = {{CHECK_NO_BITS, 3, EOPNOTSUPP, 0, 1, {MSG_OOB}}},
+    // What programs ask a socket about itself.
+    // SECURITY: no SO_COOKIE and SO_NETNS_COOKIE, which count for the whole host, no
+    // SO_INCOMING_CPU, SO_INCOMING_NAPI_ID, SO_GET_FILTER, SO_PEERPIDFD.  No
+    // TCP_ZEROCOPY_RECEIVE, which maps pages of the kernel.  Above 63 at IPPROTO_IP and
+    // IPPROTO_IPV6 are the tables of netfilter.
+    [RULE_GETSOCKOPT] =
+        {{CHECK_ANY_OF, 1, ENOPROTOOPT, 0, 4, {SOL_SOCKET, IPPROTO_IP, IPPROTO_TCP, IPPROTO_IPV6}},
+         {CHECK_ANY_OF,
+          2,
+          ENOPROTOOPT,
+          0,
+          24,
+          {SO_REUSEADDR, SO_TYPE,     SO_ERROR,     SO_DONTROUTE,
+           SO_BROADCAST, SO_SNDBUF,   SO_RCVBUF,    SO_KEEPALIVE,
+           SO_OOBINLINE, SO_PRIORITY, SO_LINGER,    SO_REUSEPORT,
+           SO_PASSCRED,  SO_PEERCRED, SO_RCVLOWAT,  SO_SNDLOWAT,
+           SO_RCVTIMEO,  SO_SNDTIMEO, SO_TIMESTAMP, SO_ACCEPTCONN,
+           SO_PROTOCOL,  SO_DOMAIN,   66,           67}, // timeouts again
+          LEVEL_IS(SOL_SOCKET)},
+         {CHECK_ANY_OF,
+          2,
+          ENOPROTOOPT,
+          0,
+          14,
+          {TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_SYNCNT,
+           TCP_LINGER2, TCP_WINDOW_CLAMP, TCP_INFO, TCP_QUICKACK, TCP_CONGESTION, TCP_USER_TIMEOUT,
+           TCP_NOTSENT_LOWAT},
+          LEVEL_IS(IPPROTO_TCP)},
+         {CHECK_AT_MOST, 2, ENOPROTOOPT, 0, 1, {63}, LEVEL_IS(IPPROTO_IP)},
+         {CHECK_AT_MOST, 2, ENOPROTOOPT, 0, 1, {63}, LEVEL_IS(IPPROTO_IPV6)}},
+    // SECURITY: no MSG_FASTOPEN: a cookie that the kernel keeps outlives the connection.
+    [RULE_FLAGS_2] = {{CHECK_NO_BITS, 2, EOPNOTSUPP, 0, 1, {MSG_OOB | MSG_FASTOPEN}}},
+    [RULE_FLAGS_3] = {{CHECK_NO_BITS, 3, EOPNOTSUPP, 0, 1, {MSG_OOB | MSG_FASTOPEN}}},
     // SECURITY: a nice value of 0 or more is ignored, see sched_setaffinity; one below 0 is for the
     // host to give.
     [RULE_SETPRIORITY] = {{CHECK_AT_MOST, 2, EPERM, 0, 1, {INT_MAX}},

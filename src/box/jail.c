@@ -89,11 +89,10 @@ static const struct {
      ALWAYS},
     {"etc/group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n", ALWAYS},
     {"etc/hostname", "box\n", ALWAYS},
-    {"etc/hosts", "127.0.0.1 localhost\n", WITHOUT_NETWORK},
+    {"etc/hosts", "127.0.0.1 localhost box\n::1 localhost\n", ALWAYS},
     {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n", WITHOUT_NETWORK},
     // The broker answers there.  Its answers fit one datagram, and come at once or after it has
     // asked.
-    {"etc/hosts", "127.0.0.1 localhost box\n::1 localhost\n", WITH_NETWORK},
     {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n", WITH_NETWORK},
     {"etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:3 attempts:2\n", WITH_NETWORK},
     // For ports by name, getservbyname() and getprotobyname(): those that clients in Python know.

@@ -6,6 +6,7 @@
 #include "box/net.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if.h>
@@ -16,8 +17,10 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/file.h"
 
@@ -68,6 +71,14 @@ void net_leave(void)
         (void)setns(own_ns, CLONE_NEWNET);
 }
 
+// Buffers of a megabyte and more are for links with a delay, and loopback has none.  A kernel that
+// keeps these to the host has larger ones, and the limits of a box hold all the same.
+static void shrink_buffers(int proc_fd)
+{
+    (void)file_write_at(proc_fd, "sys/net/ipv4/tcp_rmem", "4096 32768 65536");
+    (void)file_write_at(proc_fd, "sys/net/ipv4/tcp_wmem", "4096 16384 32768");
+}
+
 // ---- routes -------------------------------------------------------------------------------------
 
 // lo goes up, and then two routes: `local default dev lo`, for IPv4 and for IPv6.
@@ -111,7 +122,7 @@ static void fill(struct request *r)
 }
 
 // The kernel has worked before the send returns, so every answer is there: one for each message.
-static int take_answers(int sock, int ret_errnum[ANSWERS])
+static int take_answers(int sock, int count, int ret_errnum[ANSWERS])
 {
     union {
         struct {
@@ -120,7 +131,7 @@ static int take_answers(int sock, int ret_errnum[ANSWERS])
         };
         char room[ANSWER_MAX]; // an error brings its question along
     } answer;
-    for (int i = 0; i < ANSWERS; i++) {
+    for (int i = 0; i < count; i++) {
         ssize_t n = recv(sock, &answer, sizeof answer, MSG_DONTWAIT | MSG_TRUNC);
         if (n < 0)
             return -errno;
@@ -132,21 +143,86 @@ static int take_answers(int sock, int ret_errnum[ANSWERS])
     return 0;
 }
 
+// Sends the first `size` bytes of the request, which are `count` messages.
+static int send_request(const struct request *request, size_t size, int count,
+                        int ret_errnum[ANSWERS])
+{
+    struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+    _cleanup_close_ int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    if (sock < 0 || sendto(sock, request, size, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
+        return -errno;
+    return take_answers(sock, count, ret_errnum);
+}
+
 // *ret_v6: this kernel has IPv6, and it is not switched off.
 static int make_routes(bool *ret_v6)
 {
     struct request request;
     int errnum[ANSWERS] = {EPROTO, EPROTO, EPROTO};
-    _cleanup_close_ int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    if (sock < 0)
-        return -errno;
     fill(&request);
-    struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
-    if (sendto(sock, &request, sizeof request, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
-        return -errno;
-    int r = take_answers(sock, errnum);
+    int r = send_request(&request, sizeof request, ANSWERS, errnum);
     *ret_v6 = errnum[2] == 0;
     return r < 0 ? r : errnum[0] ? -errnum[0] : -errnum[1];
+}
+
+// ---- loopback -----------------------------------------------------------------------------------
+
+static int bring_up(void)
+{
+    struct request request;
+    int errnum[ANSWERS] = {EPROTO};
+    fill(&request);
+    int r = send_request(&request, sizeof request.up, 1, errnum);
+    return r < 0 ? r : -errnum[0];
+}
+
+// SECURITY: the files of /proc/PID/net count what was ever done in the namespace, also without a
+// packet (an address without a route, a datagram from a bad pointer).  The slot's next box would
+// read what one box has counted there.  A box cannot change the modes back: it has no capability
+// here, and its /proc is read-only.  These few show only what is now, or what spends the namespace
+// (stem.c); keeper/sockets.c and doctor read them.
+static bool may_show(const char *name)
+{
+    static const char *const shown[] = {".", "..", "dev", "sockstat", "sockstat6", "tcp", "tcp6"};
+    for (size_t i = 0; i < ARRAY_LEN(shown); i++)
+        if (strcmp(name, shown[i]) == 0)
+            return true;
+    return false;
+}
+
+static int hide_counters(int proc_fd)
+{
+    int fd = openat(proc_fd, "self/net", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    int r = folder ? 0 : -errno;
+    if (!folder && fd >= 0)
+        (void)close(fd);
+    for (struct dirent *d; r == 0 && (d = readdir(folder));)
+        if (!may_show(d->d_name) && fchmodat(fd, d->d_name, 0, 0) < 0)
+            r = -errno;
+    if (folder)
+        (void)closedir(folder);
+    return r;
+}
+
+int net_loopback(int proc_fd, bool shared, enum net_step *ret_step)
+{
+    *ret_step = NET_LO;
+    int r = bring_up();
+    if (r == 0) {
+        // SECURITY: a connection that has ended is remembered for a minute, in memory that is not
+        // charged to the box, for 10^5 connections and more.  On loopback no packet comes late, so
+        // there is nothing to remember one for.
+        *ret_step = NET_BOUND;
+        r = file_write_at(proc_fd, "sys/net/ipv4/tcp_max_tw_buckets", "0");
+    }
+    if (r == 0 && shared) {
+        *ret_step = NET_HIDE;
+        r = hide_counters(proc_fd);
+    }
+    if (r == 0)
+        shrink_buffers(proc_fd);
+    return r;
 }
 
 // ---- sockets ------------------------------------------------------------------------------------
@@ -196,13 +272,8 @@ int net_enter(int proc_fd, int ret_fds[WIRE_NET_FDS], enum net_step *ret_step)
         *ret_step = NET_PORTS;
         r = file_write_at(proc_fd, "sys/net/ipv4/ip_unprivileged_port_start", "0");
     }
-    if (r == 0) {
-        // Buffers of a megabyte and more are for links with a delay, and loopback has none.  A
-        // kernel that keeps these to the host has larger ones, and the limits of a box hold all the
-        // same.
-        (void)file_write_at(proc_fd, "sys/net/ipv4/tcp_rmem", "4096 32768 65536");
-        (void)file_write_at(proc_fd, "sys/net/ipv4/tcp_wmem", "4096 16384 32768");
-    }
+    if (r == 0)
+        shrink_buffers(proc_fd);
     if (r == 0) {
         *ret_step = NET_SOCKETS;
         r = make_sockets(v6, ret_fds);

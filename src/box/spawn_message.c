@@ -101,7 +101,7 @@ const struct sock_fprog *spawn_message_first_filter(void)
 int spawn_message_plan(const struct wire_spawn *m, const int *fds, size_t count,
                        struct box_plan *ret)
 {
-    const bool network = m->flags & BOX_NETWORK;
+    const bool inet = box_has_inet(m->flags);
     if (m->cgroup_fds > BOX_CGROUP_FDS_MAX || count != 1 + m->cgroup_fds + (m->stem ? 1 : 0) ||
         m->slot >= WIRE_SLOTS)
         return -EPROTO;
@@ -117,8 +117,8 @@ int spawn_message_plan(const struct wire_spawn *m, const int *fds, size_t count,
         .control_fd = fds[0],
         .proc_fd = ZYGOTE_PROC_FD,
         .base_as_bytes = base_as_bytes,
-        .filter = filters[network ? FILTER_PART_LAST_NETWORK : FILTER_PART_LAST],
-        .telling_filter = filters[network ? FILTER_PART_TELL_NETWORK : FILTER_PART_TELL],
+        .filter = filters[inet ? FILTER_PART_LAST_NETWORK : FILTER_PART_LAST],
+        .telling_filter = filters[inet ? FILTER_PART_TELL_NETWORK : FILTER_PART_TELL],
     };
     put_limit(m->limits.memory_bytes);
     memcpy(ret->cgroup_fd, fds + 1, sizeof(int) * m->cgroup_fds);
@@ -141,7 +141,7 @@ void spawn_message_exited(uint64_t box, int status, const struct rusage *usage,
 {
     ret->box = box;
     ret->status = status;
-    ret->reserved = 0;
+    ret->spent = 0;
     ret->cpu_user_us = microseconds(usage->ru_utime);
     ret->cpu_system_us = microseconds(usage->ru_stime);
     ret->max_rss_bytes = (uint64_t)usage->ru_maxrss * 1024;

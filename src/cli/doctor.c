@@ -172,7 +172,8 @@ static int cmd_doctor(const struct config *c, int argc, char **argv)
     (void)argc;
     (void)argv;
     if (c->dump_policy) {
-        filter_dump(stdout, net_is_on(c) ? FILTER_BOX_NETWORK : FILTER_BOX);
+        filter_dump(stdout,
+                    net_is_on(c) || c->loopback == LOOPBACK_ON ? FILTER_BOX_NETWORK : FILTER_BOX);
         return cli_finish();
     }
     d->config = c;

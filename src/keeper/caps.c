@@ -11,9 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/sys.h"
 #include "box/landlock.h"
 #include "keeper/subids.h"
@@ -205,6 +207,20 @@ int caps_find_seccomp(struct caps *caps, struct err *e)
                    caps->layer[LAYER_seccomp].text);
 }
 
+// A zygote without a /proc of its own uses the host's, where container engines make /proc/sys
+// read-only: then net_loopback() would fail.
+static void find_loopback(struct caps *caps, const struct config *config)
+{
+    struct statvfs fs;
+    if (config->loopback != LOOPBACK_ON)
+        return;
+    if (caps->box_flags & BOX_WITHOUT_PROC &&
+        (statvfs("/proc/sys/net", &fs) < 0 || fs.f_flag & ST_RDONLY))
+        log_line(LOG_INFO, "code cannot have servers on loopback: /proc/sys is read-only here");
+    else
+        caps->box_flags |= BOX_LOOPBACK;
+}
+
 int caps_open(struct caps *ret, const struct config *config, bool own_uids, struct err *e)
 {
     char why[CAPS_TEXT_MAX];
@@ -230,6 +246,7 @@ int caps_open(struct caps *ret, const struct config *config, bool own_uids, stru
     if (r < 0)
         return r;
     find_cgroups(ret, why);
+    find_loopback(ret, config);
     if (!(ret->box_flags & BOX_WITHOUT_SECCOMP))
         return caps_find_seccomp(ret, e);
     return 0;

@@ -21,7 +21,7 @@
     X(mount_ns, true, false, "sees only its own tree and scratch")                                 \
     X(ipc_ns, true, false, "shares no System V or POSIX object")                                   \
     X(uts_ns, true, false, "does not know the host's name")                                        \
-    X(net_ns, true, false, "has no network, or one in which every address is the broker")          \
+    X(net_ns, true, false, "reaches itself only, or every address is the broker")                  \
     X(cgroup_ns, true, false, "does not see its path among cgroups")                               \
     X(root, true, false, "read-only tree without /home, /root, /var, /sys")                        \
     X(proc, true, true, "private /proc with only its own processes")                               \
@@ -77,6 +77,8 @@ void caps_fit_uids(struct caps *caps, const char *const *paths, size_t count);
 // security modules have, so that each missing layer gets its own cause and fix.  For doctor, and
 // for explaining a failed start.  Returns true when everything mandatory looks possible.
 bool caps_probe_deep(struct caps *caps);
+
+enum { LOOPBACK_ON, LOOPBACK_OFF }; // of --loopback, as in config.def
 
 // What boxes with network need besides the layers: tried in a child, for doctor.
 struct caps_network {

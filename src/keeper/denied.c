@@ -83,7 +83,7 @@ static void answer(struct stock *s, struct box *b)
     int nr = in.call.data.nr;
     note(s, b, nr, denial_detail(nr, args));
     out.answer.id = in.call.id;
-    out.answer.error = -filter_errno(zygote_last_filter(b->kind & KIND_NETWORK), nr, args);
+    out.answer.error = -filter_errno(zygote_last_filter(box_has_inet(stock_walls(s, b))), nr, args);
     (void)ioctl(b->listener, SECCOMP_IOCTL_NOTIF_SEND, &out); // ENOENT, as above
 }
 

@@ -72,9 +72,7 @@ static int ask(struct stock *s, struct box *b, int slot, int *fds, unsigned grou
         .uid_slot = slots_have_uids(&s->caps->slots) ? (uint32_t)slot : 0,
         .cgroup_fds = groups,
         .cgroup_kind = b->cg.root->driver->kind,
-        .flags = s->caps->box_flags | (b->kind & KIND_NETWORK ? BOX_NETWORK : 0) |
-                 (b->limits.readonly ? BOX_READONLY : 0) |
-                 (b->terms.wheel_files ? BOX_WHEEL_FILES : 0) |
+        .flags = stock_walls(s, b) | (b->terms.wheel_files ? BOX_WHEEL_FILES : 0) |
                  (s->kinds[b->kind].request_count || b->ticket ? BOX_HURRY : 0),
         .landlock_abi = s->caps->landlock_abi,
         .slot = (uint32_t)slot,
@@ -205,6 +203,8 @@ int stock_hear(struct stock *s, int slot)
     }
     for (size_t i = 0; i < count; i++)
         fd_close(&fds[i]);
+    if (m.h.type == WIRE_EXITED && m.exited.spent && slot != STOCK_NO_SLOT)
+        stems_end(&s->stems, slot); // before the slot is free for the next box
     if (m.h.type == WIRE_EXITED)
         stock_exited(s, &m.exited);
     return 1;

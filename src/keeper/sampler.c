@@ -75,7 +75,7 @@ static void ask_about(struct sampler *s, struct box *b)
     struct wire_sample ask = {.box = b->id,
                               .limit_bytes = b->limits.memory_bytes,
                               .pid = b->cg.pid,
-                              .what = stock_looks_for(b)};
+                              .what = stock_looks_for(s->stock, b)};
     if (b->cg.root->driver->ask)
         b->cg.root->driver->ask(&b->cg, &ask); // first, so that what grows meanwhile is seen
     look_at_scratch(b, &ask);

@@ -342,7 +342,9 @@ static void park(struct stock *s, struct box *b)
     } else {
         stock_move(s, b, BOX_PARKED);
     }
-    if (!s->stemless) // a one-run keeper learns the usage from the end of its box
+    // A one-run keeper learns the usage from the end of its box; before its first run a box has no
+    // sockets.
+    if (!s->stemless && stock_looks_for(s, b) != SAMPLE_SOCKETS)
         stock_want_look(s, b);
 }
 

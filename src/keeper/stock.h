@@ -28,6 +28,7 @@
 #include <sys/queue.h>
 
 #include "base/err.h"
+#include "box/enter.h"
 #include "keeper/caps.h"
 #include "keeper/cgroup.h"
 #include "keeper/send_queue.h"
@@ -203,6 +204,13 @@ bool stock_wants_boxes(const struct stock *s);
 // Tells a new broker of all boxes that it serves.
 void stock_broker_add_all(struct stock *s);
 
+// What is fixed when a box is made, as enum box_flags.
+static inline uint32_t stock_walls(const struct stock *s, const struct box *b)
+{
+    return s->caps->box_flags | (b->kind & KIND_NETWORK ? BOX_NETWORK : 0) |
+           (b->kind & KIND_READONLY ? BOX_READONLY : 0);
+}
+
 static inline bool stock_is_handed_out(const struct box *b)
 {
     return b->state == BOX_LIVE || b->state == BOX_IDLE;
@@ -237,9 +245,8 @@ int stock_tick_ms(const struct stock *s);
 // Questions to the sampler and its answers (keeper/sampler.h): queues a box that the kernel does
 // not count; the next in turn; takes the answer.
 void stock_want_look(struct stock *s, struct box *b);
-uint32_t stock_looks_for(
-    const struct box *b); // enum wire_sample_what; only a box with network has TCP and UDP
-struct box *stock_next_look(struct stock *s); // NULL: none is queued
+uint32_t stock_looks_for(const struct stock *s, const struct box *b); // enum wire_sample_what
+struct box *stock_next_look(struct stock *s);                         // NULL: none is queued
 void stock_sampled(struct stock *s, const struct wire_sampled *m);
 
 // The gate is gone: ends its requests and boxes, except those that are kept.

@@ -43,10 +43,10 @@ static uint64_t cpu_limit_ms(const struct box *b)
 }
 
 // v1 charges TCP and UDP apart from the memory limit, and its own limit for them is soft.
-static bool has_too_many_sockets(const struct box *b)
+static bool has_too_many_sockets(const struct stock *s, const struct box *b)
 {
     const struct cgroup_driver *driver = b->cg.root->driver;
-    return b->kind & KIND_NETWORK && driver->socket_bytes &&
+    return driver->socket_bytes && box_has_inet(stock_walls(s, b)) &&
            driver->socket_bytes(&b->cg) > b->limits.memory_bytes / SOCKETS_SHARE;
 }
 
@@ -56,7 +56,7 @@ static void check_limits(struct stock *s, struct box *b)
     cgroup_usage(&b->cg, &u);
     uint64_t cpu_us = u.cpu_user_us == UINT64_MAX ? 0 : u.cpu_user_us + u.cpu_system_us;
     uint64_t before_us = b->cpu_user_us + b->cpu_system_us;
-    if (u.memory_hits || has_too_many_sockets(b))
+    if (u.memory_hits || has_too_many_sockets(s, b))
         stock_end(s, b, END_MEMORY);
     else if (u.process_hits >= b->process_hits + PROCESS_HITS_KILL)
         stock_end(s, b, END_PROCESSES);
@@ -70,15 +70,15 @@ static void check_limits(struct stock *s, struct box *b)
 
 // ---- what the sampler sees ----------------------------------------------------------------------
 
-uint32_t stock_looks_for(const struct box *b)
+uint32_t stock_looks_for(const struct stock *s, const struct box *b)
 {
     uint32_t look = b->cg.root->look;
-    return b->kind & KIND_NETWORK ? look : look & ~(uint32_t)SAMPLE_SOCKETS;
+    return box_has_inet(stock_walls(s, b)) ? look : look & ~(uint32_t)SAMPLE_SOCKETS;
 }
 
 void stock_want_look(struct stock *s, struct box *b)
 {
-    if (!stock_looks_for(b) || b->wants_look)
+    if (!stock_looks_for(s, b) || b->wants_look)
         return;
     b->wants_look = true;
     s->looks++;

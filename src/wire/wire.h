@@ -265,7 +265,7 @@ struct wire_exited {
     struct wire_header h;
     uint64_t box;
     int32_t status;
-    uint32_t reserved;
+    uint32_t spent;       // 1: the stem makes no other box, and ends
     uint64_t cpu_user_us; // of everything the box's init waited for
     uint64_t cpu_system_us;
     uint64_t max_rss_bytes;

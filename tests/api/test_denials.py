@@ -52,17 +52,17 @@ def told(result):
 def test_a_denied_call_is_an_event_that_names_it(rest):
     ran = rest.run(CALL + f"""
 print([call({MOUNT}, 0, 0, 0, 0, 0) for _ in range(3)], call({UNSHARE}, 0x10020000), call({PTRACE}, 16, 1, 0, 0),
-      call({BPF}, 5, 0, 0), call({IO_URING}, 1, 0), call({SOCKET}, 2, 1, 0), call({SOCKET}, 1, 3, 0))
+      call({BPF}, 5, 0, 0), call({IO_URING}, 1, 0), call({SOCKET}, 2, 3, 0), call({SOCKET}, 1, 3, 0))
 """)
     # As the policy says, and as it was before any client was told.
-    assert ran["stdout"] == "[1, 1, 1] 1 1 1 38 97 94\n", ran
+    assert ran["stdout"] == "[1, 1, 1] 1 1 1 38 94 94\n", ran
     assert told(ran) == {
         "mount": 3,
         "unshare CLONE_NEWUSER|CLONE_NEWNS": 1,
         "ptrace PTRACE_ATTACH": 1,
         "bpf 5": 1,
         "io_uring_setup": 1,
-        "socket AF_INET": 1,
+        "socket AF_INET SOCK_RAW": 1,
         "socket AF_UNIX SOCK_RAW": 1,
     }, ran
     event = ran["security_events"][0]

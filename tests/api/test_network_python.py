@@ -68,10 +68,10 @@ def test_network_off(cli, python):
     name, again, address, raw = ran.result_json
     for value in name, again:
         assert value[:4] == ["gaierror", -2, f"[Errno -2] cannot resolve 'far.test': {OFF}", False]
-    assert address[:2] == ["OSError", 97] and address[2].endswith(f"192.0.2.7:443: {OFF}")
+    assert address[:2] == ["OSError", 101] and address[2].endswith(f"192.0.2.7:443: {OFF}")
     assert raw[1] == 97 and "boxes never have raw" in raw[2]
     assert not address[3] and not raw[3]
-    assert {e["target"] for e in ran.security_events if e["layer"] == "seccomp"} == {"socket AF_INET"}
+    assert [e for e in ran.security_events if e["layer"] == "seccomp"] == []
     events = {(e["action"], e["target"]): e for e in ran.security_events if e["kind"] == "network"}
     assert set(events) == {
         ("resolve", "far.test:443"),

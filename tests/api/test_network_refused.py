@@ -463,7 +463,7 @@ def test_the_servers_own_port_is_not_reached(lab, cli):
         "connect('web.test', 80)",
         "connect('44.128.0.10', 80)",
         "__import__('requests').get('http://web.test/')",
-        "socket.socket(type=socket.SOCK_DGRAM)",
+        "socket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('44.128.0.10', 53))",
         "socket.gethostbyname('web.test')",
     ],
 )

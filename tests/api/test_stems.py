@@ -69,10 +69,10 @@ def test_what_a_stem_may(tree, tools):
 
 
 def is_settled(stem):
-    """It has its socket to the keeper and nothing that belongs to a box."""
+    """It has its socket to the keeper, two files about its network namespace, and nothing that belongs to a box."""
     with contextlib.suppress(OSError):
         names = [os.readlink(f"/proc/{stem}/fd/{fd}") for fd in os.listdir(f"/proc/{stem}/fd")]
-        return len(names) == 4 and len([name for name in names if name.startswith("socket:")]) == 1
+        return len(names) == 6 and len([name for name in names if name.startswith("socket:")]) == 1
     return False
 
 

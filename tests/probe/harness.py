@@ -55,6 +55,8 @@ DIFFERENT = Different()
 SAME = object()
 # A box with network that may reach a name that does not exist.
 NETWORK = ("--allow-host", "nobody.test")
+# A box without TCP and UDP sockets.
+CLOSED = ("--loopback", "off")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Probe:
     outside None: there is no outside half; `why` says why not.
     users: whose outside half it is: a key of USERS.
     recorded: not a boundary but a known residual; `why` is the reason we give for it.
-    network: the outcome inside a box that has network, where it differs.
+    network: the outcome inside a box that has sockets for network or loopback, where it differs.
     """
 
     row: int

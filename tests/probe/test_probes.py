@@ -43,7 +43,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="session")
 def inside_outcomes(shared_cli):
-    return harness.run_inside(shared_cli, probes.PROBES)
+    return harness.run_inside(shared_cli, probes.PROBES, *harness.CLOSED)
 
 
 def test_inside(inside_probe, inside_outcomes, record_property):
@@ -60,6 +60,21 @@ def test_inside(inside_probe, inside_outcomes, record_property):
 @pytest.fixture(scope="session")
 def network_outcomes(shared_cli):
     return harness.run_inside(shared_cli, probes.PROBES, *harness.NETWORK)
+
+
+@pytest.fixture(scope="session")
+def loopback_outcomes(shared_cli):
+    return harness.run_inside(shared_cli, probes.PROBES)
+
+
+def test_inside_with_loopback(inside_probe, loopback_outcomes):
+    """The same walls around the box that there is by default, but for sockets of its own."""
+    outcome = loopback_outcomes[inside_probe.name]
+    assert not harness.broken(outcome), f"the probe failed: {outcome}\n{inside_probe.do}"
+    expected = inside_probe.inside_with_network
+    assert harness.holds(
+        outcome, expected
+    ), f"with loopback: {outcome!r}, expected {expected!r}\n{inside_probe.do}"
 
 
 def test_inside_with_network(inside_probe, network_outcomes):

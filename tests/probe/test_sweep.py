@@ -2,8 +2,8 @@
 """The policy's proof: what it says, what a box answers, and what we agreed on, compared.
 
 `constrictor doctor --dump-policy` prints the table that the filter is made from, one JSON object
-per line; with rules about hosts it prints that of a box with network. The committed copies
-policy.<machine>.txt and policy.<machine>.network.txt make every change of the policy a visible
+per line; with --loopback off it prints that of a box without TCP and UDP. The committed copies
+policy.<machine>.txt and policy.<machine>.closed.txt make every change of the policy a visible
 diff; update-golden writes them anew.
 """
 
@@ -19,7 +19,7 @@ import x86_64
 
 HERE = pathlib.Path(__file__).parent
 # kind: the flags that make such a box
-KINDS = {"": (), ".network": harness.NETWORK}
+KINDS = {"": (), ".closed": harness.CLOSED}
 
 if platform.machine() != "x86_64":
     pytest.skip("the sweep knows the numbers of x86-64 only", allow_module_level=True)
@@ -68,12 +68,12 @@ def test_golden_file_is_current(dump, kind):
     ), "the policy changed: run tests/probe/update-golden and look at the diff"
 
 
-def test_the_network_differs_in_sockets_only(shared_cli):
+def test_loopback_differs_in_sockets_only(shared_cli):
     def rows(kind):
         text = shared_cli.call("doctor", "--dump-policy", *KINDS[kind]).out
         return {row["name"]: row for row in map(json.loads, text.splitlines())}
 
-    plain, network = rows(""), rows(".network")
+    plain, network = rows(".closed"), rows("")
     assert [name for name in plain if plain[name] != network[name]] == ["socket"]
     assert plain["socket"]["checks"][3] == "arg0 in 0x1 else EAFNOSUPPORT, told"
     assert network["socket"]["checks"][:2] == [

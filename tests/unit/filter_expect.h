@@ -71,7 +71,10 @@ static int expect_socket(enum filter_kind kind, bool v6, const __u64 *a)
 static int expect_setsockopt(const __u64 *a)
 {
     switch ((uint32_t)a[1]) {
-    case SOL_SOCKET: return ONE_OF(a[2], 26, 27, 32, 33, 44, 50, 51, 52, 60) ? EPERM : 0;
+    case SOL_SOCKET:
+        return ONE_OF(a[2], 2, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 18, 20, 21, 29, 35, 66, 67)
+                   ? 0
+                   : EPERM;
     case IPPROTO_TCP:
         return ONE_OF(a[2], TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL,
                       TCP_KEEPCNT, TCP_SYNCNT, TCP_LINGER2, TCP_WINDOW_CLAMP, TCP_QUICKACK,
@@ -91,6 +94,22 @@ static int expect_setsockopt(const __u64 *a)
                    : ENOPROTOOPT;
     default: return ENOPROTOOPT;
     }
+}
+
+static int expect_getsockopt(const __u64 *a)
+{
+    bool ok = false;
+    switch ((uint32_t)a[1]) {
+    case SOL_SOCKET:
+        ok = ONE_OF(a[2], 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 17, 18, 19, 20, 21, 29, 30,
+                    38, 39, 66, 67);
+        break;
+    case IPPROTO_TCP: ok = ONE_OF(a[2], 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 18, 25); break;
+    case IPPROTO_IP:
+    case IPPROTO_IPV6: ok = (uint32_t)a[2] < 64; break;
+    default: break;
+    }
+    return ok ? 0 : ENOPROTOOPT;
 }
 
 // Calls that are ignored for some arguments; where they are not, expect_args() decides.
@@ -162,11 +181,14 @@ static uint32_t expect_args(enum filter_kind kind, const char *name, const __u64
     } else if (strcmp(name, "setsockopt") == 0) {
         errnum = expect_setsockopt(a);
         ok = errnum == 0;
+    } else if (strcmp(name, "getsockopt") == 0) {
+        errnum = expect_getsockopt(a);
+        ok = errnum == 0;
     } else if (ONE_OF_NAMES(name, "sendmsg", "recvmsg")) {
-        ok = ((uint32_t)a[2] & MSG_OOB) == 0;
+        ok = ((uint32_t)a[2] & (MSG_OOB | 0x20000000)) == 0;
         errnum = EOPNOTSUPP;
     } else if (ONE_OF_NAMES(name, "sendto", "recvfrom", "sendmmsg", "recvmmsg")) {
-        ok = ((uint32_t)a[3] & MSG_OOB) == 0;
+        ok = ((uint32_t)a[3] & (MSG_OOB | 0x20000000)) == 0;
         errnum = EOPNOTSUPP;
     } else {
         fail_msg("'%s' is decided by its arguments, and this test does not know how", name);

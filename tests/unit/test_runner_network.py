@@ -13,7 +13,7 @@ from test_runner import Boxes
 BEGIN = '''
 import asyncio, errno, socket, time
 inside = socket.gethostbyname.__globals__
-inside["BROKER"] = "127.0.0.1", {broker}
+inside["BROKER"], inside["State"].on = ("127.0.0.1", {broker}), True
 real_connect, real_lookup, gone = inside["plain_connect"], inside["plain_getaddrinfo"], []
 def led_connect(sock, address):
     if type(address) is tuple and address[0].startswith(("192.0.2.", "198.18.", "2001:db8:")):

@@ -5,7 +5,7 @@ It decides nothing: the broker, outside the box, judges every connection whether
 not. broker/box_question.h describes the questions. display.py calls a function of ADOPT after a library is
 imported, in the zygote or by user code; the rest runs in the user process of a box, beside user code,
 under the rules of runner.py. A box without network has no broker to ask: attempts are recorded for
-the answer of the run.
+the answer of the run. Its sockets, if it may have any (--loopback), reach the box itself.
 """
 
 import _socket
@@ -13,7 +13,7 @@ from _socket import AF_INET, AF_INET6, AF_UNIX, SO_ERROR, SOCK_DGRAM, SOCK_STREA
 from _socket import gaierror, gethostname, herror, inet_ntop, inet_pton
 from _thread import get_ident
 from errno import EACCES, EAFNOSUPPORT, EAGAIN, ECONNABORTED, ECONNREFUSED, ECONNRESET
-from errno import EINPROGRESS, EINVAL, EPERM, EPIPE, EPROTONOSUPPORT, ESOCKTNOSUPPORT
+from errno import EINPROGRESS, EINVAL, ENETUNREACH, EPERM, EPIPE, EPROTONOSUPPORT, ESOCKTNOSUPPORT
 from sys import implementation, modules
 from time import monotonic
 
@@ -30,6 +30,7 @@ NAME_MAX = 253
 ENDS_MAX = 100              # connections whose end is remembered
 NAMES_MAX = 1000            # names whose address is remembered
 STAND_FOR = "198.18.", "198.19."        # the addresses that the broker gives out for names
+ANYWHERE = "198.18.0.0", 9              # one of them
 REASONS_MAX = 4             # of several failed attempts
 
 ASK = "ask with the `network` argument, or the operator allows hosts with --allow-host"
@@ -51,7 +52,7 @@ plain_connect, plain_connect_ex = Socket.connect, Socket.connect_ex
 plain_sendto, plain_sendmsg = Socket.sendto, Socket.sendmsg
 plain_sendall = Socket.sendall
 plain_init = Socket.__init__
-plain_sock_connect = None   # of asyncio: see ADOPT
+plain_sock_connect = plain_create_server = None     # of asyncio: see ADOPT
 plain_do_handshake = None   # of ssl
 # Methods that subclasses override.
 family_of, kind_of, timeout_of = Socket.family.__get__, Socket.type.__get__, Socket.gettimeout
@@ -64,6 +65,7 @@ class State:
     adopted = False         # whether the module socket was adopted
     kind = None             # the class of its sockets, until explain_ends()
     on = None               # whether there is a network; None: not known yet
+    loopback = False        # with `on` False: whether there are sockets that reach the box itself
     sought = 0, "", None, []    # thread, host, port, families: the last look-up that worked
     names = {}              # address given out by the broker -> its name
     ends = {}               # descriptor -> (own port, why the broker ended it), after a failure to send
@@ -74,15 +76,20 @@ State = State()
 
 
 def is_on():
-    """Is there a network? A box without one cannot make such sockets."""
+    """Is there a network? Only a box with one has a way to every address."""
     if State.on is None:
+        probe = None
         try:
-            Socket(AF_INET, SOCK_DGRAM).close()
+            probe = Socket(AF_INET, SOCK_DGRAM)
+            plain_connect(probe, ANYWHERE)      # of a datagram socket: nothing is sent
             State.on = True
         except OSError as exc:
-            if exc.errno != EAFNOSUPPORT:
+            if exc.errno not in (EAFNOSUPPORT, ENETUNREACH):
                 return True             # too many open files, and the like
-            State.on = False
+            State.on, State.loopback = False, exc.errno == ENETUNREACH
+        finally:
+            if probe is not None:
+                probe.close()
     return State.on
 
 
@@ -310,7 +317,15 @@ def connect_locally(sock, text, port, address):
     raise OSError(number, reason)
 
 
+def refuse_off(action, text, port):
+    """Says what the kernel would say, which has no route, and why."""
+    record_off(action, text, port)
+    raise OSError(ENETUNREACH, f"cannot connect to {target_of(text, port)}: {OFF}")
+
+
 def note_udp(text, port):
+    if not is_on():
+        refuse_off("udp", text, port)
     answer = ask(f"note udp {text} {port}")
     if answer:
         raise OSError(*answer)
@@ -326,6 +341,9 @@ def connect(self, address, /):
     if kind == SOCK_DGRAM:
         if not local:
             note_udp(text, port)
+    elif not is_on():
+        if not local:
+            refuse_off("connect", text, port)
     elif local and not is_brokers(port):
         return connect_locally(self, text, port, address)
     elif State.asked and (get_ident(), fd_of(self)) in State.asked:
@@ -443,7 +461,7 @@ def sought(family):
 def explain_socket(exc, family, kind, proto):
     is_inet = family in (AF_INET, AF_INET6)
     if is_inet and kind in (SOCK_STREAM, SOCK_DGRAM) and proto in (0, TCP, UDP):
-        if is_on():
+        if is_on() or State.loopback:
             return          # there is no IPv6
         host, port = sought(family)
         say(exc, f"cannot connect to {target_of(host, port)}: {OFF}" if host else OFF)
@@ -495,7 +513,9 @@ async def consult_slowly(loop, sock, address):
         if kind_of(sock) != SOCK_STREAM or packed(family_of(sock), address[0]) is None:
             return None                 # a name: connect() asks
         found = destination_of(sock, address)
-        if found is None or is_connected(sock) or found[2] and not is_brokers(found[1]):
+        if found is None or is_connected(sock) or not is_on():
+            return None                 # without network connect() decides
+        if found[2] and not is_brokers(found[1]):
             return None
         if State.kind is not None:
             explain_ends()
@@ -516,6 +536,14 @@ async def sock_connect(self, sock, address):
         return await plain_sock_connect(self, sock, address)
     finally:
         State.asked.discard(mark)
+
+
+async def create_server(self, *args, **kwargs):
+    """asyncio goes on without a socket for an address that the machine lacks: here it lacks all."""
+    server = await plain_create_server(self, *args, **kwargs)
+    if not server.sockets and not is_on() and not State.loopback:
+        raise OSError(EAFNOSUPPORT, OFF)
+    return server
 
 
 def reasons_of(cause):
@@ -601,11 +629,12 @@ def adopt_ssl(module):
 
 
 def adopt_asyncio(module):
-    global plain_sock_connect
+    global plain_sock_connect, plain_create_server
     loop = module.BaseSelectorEventLoop
     if plain_sock_connect is None:
-        plain_sock_connect = loop.sock_connect
+        plain_sock_connect, plain_create_server = loop.sock_connect, loop.create_server
         loop.sock_connect = like(sock_connect, plain_sock_connect)
+        loop.create_server = like(create_server, plain_create_server)
 
 
 def adopt_anyio(module):
