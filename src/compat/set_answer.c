@@ -12,6 +12,7 @@
 #include "mcp/tools/answer.h"
 #include "mcp/tools/outputs.h"
 #include "mcp/tools/tools.h"
+#include "run/display.h"
 
 // ---- the text -----------------------------------------------------------------------------------
 // Writes JSON as Python's json.dumps(value, indent=2) does: jansson would write 0.1 as
@@ -103,18 +104,43 @@ static char *pretty(json_t *value)
 
 // ---- the answer ---------------------------------------------------------------------------------
 
+json_t *set_pictures(json_t *object)
+{
+    json_t *blocks = json_array(), *item;
+    struct picture p;
+    size_t i;
+    json_array_foreach (json_object_get(object, "display"), i, item) {
+        if (blocks && display_picture(item, &p) &&
+            json_array_append_new(blocks, tool_image(p.base64, p.mime_type)) < 0) {
+            json_decref(blocks);
+            return NULL;
+        }
+    }
+    return blocks;
+}
+
 void set_answer(struct mcp_call *c, json_t *told, json_t *more, int failed, bool is_error)
+{
+    set_answer_with(c, told, more, NULL, failed, is_error);
+}
+
+void set_answer_with(struct mcp_call *c, json_t *told, json_t *more, json_t *blocks, int failed,
+                     bool is_error)
 {
     char *text = told && !failed ? pretty(told) : NULL;
     json_t *block = text ? tool_text(text) : NULL;
     free(text);
     failed |= !block || (more && json_object_update_missing(told, more) < 0);
     json_decref(more);
+    json_t *content = failed ? NULL : json_pack("[O]", block);
+    failed |= !content || (blocks && json_array_extend(content, blocks) < 0);
+    json_decref(block);
+    json_decref(blocks);
     if (!failed) {
-        tool_answer(c, json_pack("[o]", block), told, is_error);
+        tool_answer(c, content, told, is_error);
         return;
     }
-    json_decref(block);
+    json_decref(content);
     json_decref(told);
     tool_error(c, err_code_name(ERR_SYSTEM), "try again later, or let it print less",
                "the server has no memory for the answer");

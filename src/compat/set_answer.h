@@ -14,6 +14,12 @@
 // content is `told` and `more`, which clients of that server do not know.  Takes both; `more` may
 // be NULL.  `failed`: memory was out.
 void set_answer(struct mcp_call *c, json_t *told, json_t *more, int failed, bool is_error);
+// The same with more blocks behind the text: array, taken; may be NULL.
+void set_answer_with(struct mcp_call *c, json_t *told, json_t *more, json_t *blocks, int failed,
+                     bool is_error);
+
+// The pictures among what a run displayed, as blocks: array, new; NULL: memory is out.
+json_t *set_pictures(json_t *object);
 
 // "Line 3: Import 'os' is not allowed" for each entry of a list of violations: array, new.
 json_t *set_lines(json_t *violations);

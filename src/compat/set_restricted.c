@@ -304,8 +304,9 @@ static void answer_execute(struct mcp_call *c, json_t *arguments, json_t *object
         failed |= json_object_set_new(told, "security_event", json_string("blocked_import"));
     if (json_array_size(events) > 0)
         failed |= json_object_set(told, "security_events", events);
+    json_t *pictures = set_pictures(object);
     // In that server, code that fails is an answer and not an error of the tool.
-    set_answer(c, told, set_run_extras(object), failed, false);
+    set_answer_with(c, told, set_run_extras(object), pictures, failed | !pictures, false);
 }
 
 // ---- execute_code: the run ----------------------------------------------------------------------

@@ -201,8 +201,9 @@ int config_read_flags(struct config *c, unsigned command, int *argc, char ***arg
 int config_read_environment(struct config *c, unsigned command, struct err *e);
 int config_read_file(struct config *c, const char *path, struct err *e);
 int config_read_dotenv(struct config *c, unsigned command, const char *path, struct err *e);
-void config_read_pip(struct config *c);   // config_pip.c: the package index, if none is set
-void config_apply_sets(struct config *c); // the defaults of the tool sets in c->tools
+void config_read_pip(struct config *c);     // config_pip.c: the package index, if none is set
+#define CONFIG_DATA_MEMORY (512 * TEXT_MIB) // that the modules of the tier data_science need
+void config_apply_sets(struct config *c);   // the defaults of the tool sets in c->tools
 
 // The CPU limit of a run that may take `wall_ms`: `asked_ms` of the caller, else --cpu if it is
 // set, else all cores busy for the whole time.

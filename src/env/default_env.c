@@ -160,6 +160,12 @@ void default_env_begin(struct gate *g)
         return;
     }
     snprintf(v->default_env, sizeof v->default_env, "%s", name);
+    if (strcmp(name, ENV_DATA) == 0 && g->facts->config->memory_bytes < CONFIG_DATA_MEMORY)
+        log_line(LOG_WARN,
+                 "a run has %llu MiB of memory; scikit-learn, seaborn or statsmodels need about "
+                 "%llu MiB: set --memory",
+                 (unsigned long long)(g->facts->config->memory_bytes / TEXT_MIB),
+                 (unsigned long long)(CONFIG_DATA_MEMORY / TEXT_MIB));
     int r = env_db_get(v->db, operator_, name, &row, &e);
     bool is_filled = r > 0 && json_array_size(row.lock) && envs_fits_python(v, &row);
     env_row_clear(&row);

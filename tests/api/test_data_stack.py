@@ -3,15 +3,17 @@
 `constrictor env create data`. The index on loopback has wheels of the right names that hold next to nothing."""
 
 import contextlib
+import json
 import signal
 
 import pytest
 import wheel_lab
-from conftest import open_cli, wait_until
+from conftest import TOP, open_cli, wait_until
 from mcp_client import LEGACY, Server, Stdio, text
 from rest_client import Rest
 
 HOST = "/usr/bin/python3"
+DATA = TOP / "build/venv-data/bin/python"
 # What row R-16 and a person who plots expect.
 EXPECTED = {"numpy", "pandas", "scipy", "matplotlib", "seaborn", "scikit-learn", "statsmodels", "plotly", "sympy", "pillow",
             "openpyxl"}
@@ -37,8 +39,8 @@ def index(program):
 
 
 @contextlib.contextmanager
-def serving(cli, *flags):
-    server = Server(cli, "--stock", "1", "--python", HOST, "--state", cli.folder / "state", *flags)
+def serving(cli, *flags, env=None):
+    server = Server(cli, "--stock", "1", "--python", HOST, "--state", cli.folder / "state", *flags, env=env)
     rest = Rest(server.port)
     rest.server = server
     try:
@@ -202,3 +204,40 @@ def test_K_06_a_model_can_install_in_the_set_of_kernels(cli, index):
         assert not done.get("isError"), text(done)
         said = c.call("execute_python_code", code="import lab_good; lab_good.VERSION", session_id="s")
         assert "1.0" in text(said), text(said)
+
+
+def info(cli, env, *flags):
+    with Stdio(cli, "--tools", "restricted", "--stock", "1", "--offline", *flags, version=LEGACY[-1], env=env) as c:
+        c.open()
+        return c.call("get_sandbox_info")["structuredContent"]["resource_limits"]["memory_limit"]
+
+
+def test_R_16_switching_the_profile_on_installs_its_packages(cli, index):
+    with serving(cli, "--tools", "restricted,default", "--policy", "guarded", "--index-url", index.url,
+                 env={"SANDBOX_ENABLE_DATA_SCIENCE": "true"}) as rest:
+        filled(rest)
+        assert run(rest, "import pandas\npandas.VALUE")["result"] == "5"
+
+
+def test_R_16_an_interpreter_with_packages_of_its_own_is_left_as_it_is(cli, index):
+    with serving(cli, "--tools", "restricted", "--python", DATA, "--index-url", index.url,
+                 env={"SANDBOX_ENABLE_DATA_SCIENCE": "true"}) as rest:
+        assert packages(rest) == set() and "being installed" not in rest.server.stderr()
+
+
+def test_R_16_the_profile_has_enough_memory(cli):
+    on = {"SANDBOX_ENABLE_DATA_SCIENCE": "true"}
+    assert info(cli, {}, "--python", DATA) == "128m"
+    assert info(cli, on, "--python", DATA) == "512m"
+    assert info(cli, {**on, "SANDBOX_DEFAULT_MEMORY_LIMIT": "96m"}, "--python", DATA) == "96m", "a value given wins"
+
+
+def test_R_16_a_shown_figure_is_in_the_answer(cli):
+    with Stdio(cli, "--tools", "restricted", "--stock", "1", "--offline", "--python", DATA, version=LEGACY[-1],
+               env={"SANDBOX_ENABLE_DATA_SCIENCE": "true"}) as c:
+        c.open()
+        shown = c.call("execute_code", code="import matplotlib.pyplot as plt\nplt.plot([1, 2], [3, 4])\nplt.show()")
+        assert [block["type"] for block in shown["content"]] == ["text", "image"], text(shown)
+        assert shown["content"][1]["mimeType"] == "image/png" and json.loads(text(shown))["success"]
+        plain = c.call("execute_code", code="result = 5")
+        assert [block["type"] for block in plain["content"]] == ["text"]

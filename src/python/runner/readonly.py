@@ -10,7 +10,7 @@ import sys
 from posix import statvfs
 
 from base import __builtins__           # first: functions look builtins up there
-from base import Box, ImportHook
+from base import Box, ImportHook, need
 
 READ_ONLY = 1               # of statvfs
 NOWHERE = "/tmp/.matplotlib"
@@ -57,6 +57,9 @@ def load_matplotlib(module, execute):
 
 def prepare():
     """Takes effect once in a box."""
-    if not Box.readonly and "matplotlib" not in sys.modules and is_frozen():
-        sys.meta_path.insert(0, Finder("matplotlib", lambda module: None))
+    if not Box.readonly and is_frozen():
+        # joblib, which scikit-learn imports, would warn on stderr that it cannot make a semaphore.
+        need("os", "environ").setdefault("JOBLIB_MULTIPROCESSING", "0")
+        if "matplotlib" not in sys.modules:
+            sys.meta_path.insert(0, Finder("matplotlib", lambda module: None))
     Box.readonly = True
