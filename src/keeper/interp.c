@@ -200,8 +200,11 @@ static int check_version(const struct interp *in, const char *name, struct err *
         return err_set(e, ERR_INTERPRETER, 0, fix, "interpreter '%s' has no version",
                        in->executable);
     if (major != 3 || minor < INTERP_MINOR_MIN)
-        return err_set(e, ERR_INTERPRETER_TOO_OLD, 0, fix, "interpreter '%s' is Python %s, too old",
-                       in->executable, in->version);
+        return err_set(
+            e, ERR_INTERPRETER_TOO_OLD, 0, fix,
+            "interpreter '%s' is Python %s, too old: the extension that makes boxes uses "
+            "the stable interface of 3.9",
+            in->executable, in->version);
     return 0;
 }
 
