@@ -380,7 +380,7 @@ while True:
 
 def test_what_sockets_hold_counts(program):
     """The kernel's memory for connections is bounded as the box's own is."""
-    with serving(program, "--memory", "64M", "--files", "65536", "--stock", "1") as rest:
+    with serving(program, "--memory", "64M", "--files", "4096", "--stock", "1") as rest:
         ran = rest.run(FLOOD, timeout=20)
         assert ran["verdict"] == "out_of_memory", ran
         assert rest.run("1 + 1")["result"] == "2"

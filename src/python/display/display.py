@@ -54,7 +54,7 @@ OTHERS = ("charts", "figures", "plotly_charts", "tables", "network", "policy", "
           "statements", "visitor", "walk", "check", "lint", "guard", "restricted", "policed",
           "readonly", "transform", "wheels", "fresh", "origins", "pip_here", "env_vars", "stdin")
 # These are imported in a box when code needs them, never ahead.
-LATE = "notebook", "shell", "magics", "timing", "lookup", "packages", "formats", "ipython"
+LATE = "notebook", "shell", "magics", "timing", "lookup", "packages", "formats", "ipython", "machine"
 LIBRARIES = {
     "matplotlib.pyplot": "figures", "plotly.io._renderers": "figures", "pandas": "figures",
     "IPython.core.display_functions": "figures",
@@ -63,6 +63,7 @@ LIBRARIES = {
     "trio._highlevel_open_tcp_stream": "network", "ssl": "network", "pip": "pip_here", "inspect": "origins",
     "multiprocessing.spawn": "origins", "joblib.externals.loky.backend.spawn": "origins",
     "loky.backend.spawn": "origins", "numba.core.caching": "origins",
+    "psutil._pslinux": "machine",
 }
 FOLDER = __file__.rpartition("/")[0]
 SUBTYPE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.+-")
