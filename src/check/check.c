@@ -254,7 +254,7 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
         c->checker = NULL;
     k->busy_us += (uint64_t)(clock_us() - k->begin_us);
     timer_stop(&k->timer);
-    json_t *report = c ? run_parse_result(data, length) : NULL;
+    json_auto_t *report = c ? run_parse_result(data, length) : NULL;
     json_t *answer = c ? check_take(report) : NULL;
     if (c && !answer) {
         // Not an answer: an error about a bad policy, or hostile code controls the box.
@@ -272,7 +272,6 @@ static void on_result(struct live_box *b, const char *data, size_t length, unsig
     } else if (c && answer) {
         check_cache_put(all->cache, c->key, answer, length, clock_ms());
     }
-    json_decref(report);
     forget_work(k);
     if (!k->releasing && (k->uses >= CHECK_BOX_USES || k->busy_us >= CHECK_BUSY_MS * 1000ULL))
         release(k, END_DONE);

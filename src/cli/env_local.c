@@ -65,7 +65,7 @@ static int start_job(struct work *w, enum env_change change)
 {
     const struct env_command *ask = w->ask;
     const struct config *c = ask->config;
-    json_t *list = NULL;
+    json_auto_t *list = NULL;
     if (json_array_size(ask->packages)) {
         list = envs_requirements(ask->packages, &w->error);
         if (!list)
@@ -84,7 +84,6 @@ static int start_job(struct work *w, enum env_change change)
                              .on_done = on_done,
                              .argument = w};
     w->job = envs_change(&w->gate, &o, &w->error);
-    json_decref(list);
     if (!w->job && !w->done)
         return -1;
     if (w->job)

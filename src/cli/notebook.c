@@ -221,14 +221,13 @@ static int run_cell(struct running *r, const struct cell *c)
     if (r->o->interrupted && x->result.verdict == VERDICT_ERROR)
         x->result.verdict = VERDICT_CANCELLED;
     r->result = x->result;
-    json_t *o = run_show_result(r->w, x);
+    json_auto_t *o = run_show_result(r->w, x);
     if (o && !r->w->config->json)
         run_show_error(x, o);
     if (o)
         (void)json_object_set_new(o, "cell", json_integer((json_int_t)r->cell));
     if (o && r->shown)
         (void)json_array_append(r->shown, o);
-    json_decref(o);
     return result_exit_status(&x->result);
 }
 

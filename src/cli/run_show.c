@@ -190,9 +190,8 @@ static void save_picture(struct run_show *w, size_t item, unsigned number, const
     saver_save_bytes(saver_of(w), name, data, size, &a);
     json_t *entry = json_pack("{s:s, s:I, s:s, s:I}", "path", name, "size", (json_int_t)size,
                               "mime_type", mime_type, "display", (json_int_t)item);
-    json_t *more = outcome(w, &a);
+    json_auto_t *more = outcome(w, &a);
     (void)json_object_update(entry, more);
-    json_decref(more);
     (void)json_array_append_new(w->pictures, entry);
 }
 

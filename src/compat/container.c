@@ -74,10 +74,8 @@ static bool exists(struct mcp_call *c, const char *id, struct err *e)
         return true;
     enum session_end end =
         g->sessions ? session_why_ended(g, c->owner, id, &when_ms) : SESSION_OPEN;
-    json_t *environment = has_prefix(id) ? NULL : envs_describe(g, c->owner, id, e);
-    bool is_environment = environment;
-    json_decref(environment);
-    if (is_environment)
+    json_auto_t *environment = has_prefix(id) ? NULL : envs_describe(g, c->owner, id, e);
+    if (environment)
         return true;
     err_set(e, end == SESSION_OPEN ? ERR_SESSION_UNKNOWN : ERR_SESSION_ENDED, 0,
             "create_python_env makes a new one", "container '%.64s' %s", id,

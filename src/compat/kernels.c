@@ -232,14 +232,13 @@ static void get_session(struct rest_call *c)
 
 static void answer_created(struct rest_call *c, const char *id, json_t *outcome)
 {
-    json_t *none = outcome ? NULL : json_array();
+    json_auto_t *none = outcome ? NULL : json_array();
     json_t *names = outcome ? json_object_get(outcome, "downloaded_files") : none,
            *errors = outcome ? json_object_get(outcome, "errors") : none;
     answer_data(c,
                 json_pack("{s:s, s:s, s:O, s:O}", "session_id", id, "working_directory", FOLDER,
                           "downloaded_files", names, "errors", errors),
                 NULL);
-    json_decref(none);
 }
 
 static void created(struct rest_call *c, struct session *s)

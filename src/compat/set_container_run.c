@@ -90,11 +90,10 @@ static void present_run(struct mcp_call *c, json_t *arguments, json_t *object,
     json_t *told =
         json_pack("{s:O, s:o, s:O}", "stdout", json_object_get(object, "stdout"), "stderr",
                   set_stderr(object), "exit_code", json_object_get(object, "exit_code"));
-    json_t *ended = what_ended_it(object);
+    json_auto_t *ended = what_ended_it(object);
     int failed = !told || add_files(told, object, id);
     if (told && ended)
         failed |= json_object_set(told, "error", ended);
-    json_decref(ended);
     set_answer(c, told, set_run_extras(object), failed, false);
 }
 
@@ -126,13 +125,12 @@ static void start(struct mcp_call *c, json_t *arguments, struct exec_request *re
 static void consented(struct mcp_call *c, json_t *answers)
 {
     const char *id = tool_has_consent(c, answers) ? container_id(c, tool_arguments(c)) : NULL;
-    json_t *arguments = id ? arguments_for(tool_arguments(c), id) : NULL;
+    json_auto_t *arguments = id ? arguments_for(tool_arguments(c), id) : NULL;
     json_t *code = json_object_get(arguments, "code");
     struct exec_request request = {.code = json_string_value(code),
                                    .code_length = json_string_length(code)};
     if (arguments)
         start(c, arguments, &request, present_run);
-    json_decref(arguments);
 }
 
 void container_execute(struct mcp_call *c, json_t *arguments)
@@ -159,13 +157,12 @@ static const char terminal_code[] =
 static void terminal_consented(struct mcp_call *c, json_t *answers)
 {
     const char *id = tool_has_consent(c, answers) ? container_id(c, tool_arguments(c)) : NULL;
-    json_t *arguments = id ? arguments_for(tool_arguments(c), id) : NULL;
+    json_auto_t *arguments = id ? arguments_for(tool_arguments(c), id) : NULL;
     struct exec_request request = {.code = terminal_code, .code_length = sizeof terminal_code - 1};
     if (arguments) {
         request.variables = json_pack("{s:O}", "command", json_object_get(arguments, "command"));
         start(c, arguments, &request, present_run);
     }
-    json_decref(arguments);
 }
 
 void container_terminal(struct mcp_call *c, json_t *arguments)

@@ -48,9 +48,8 @@ static void present_created(struct mcp_call *c, json_t *arguments, json_t *objec
 
 static bool has_all_sandboxes(struct mcp_call *c)
 {
-    json_t *ids = c->owner[0] ? containers_list(c) : NULL;
+    json_auto_t *ids = c->owner[0] ? containers_list(c) : NULL;
     size_t count = json_array_size(ids);
-    json_decref(ids);
     return count >= SANDBOXES_MAX;
 }
 
@@ -77,7 +76,7 @@ static void create(struct mcp_call *c, const char *name, bool sandbox)
         return;
     }
     bool packages = envs_create(c->mcp->gate, c->owner, id, NULL, &e) == 0;
-    json_t *arguments = json_pack("{s:s, s:b}", "container_id", id, "sandbox", sandbox);
+    json_auto_t *arguments = json_pack("{s:s, s:b}", "container_id", id, "sandbox", sandbox);
     const char *container = json_string_value(json_object_get(arguments, "container_id"));
     struct exec_request request = container_request(c->mcp, container, &session);
     request.code = "";
@@ -86,7 +85,6 @@ static void create(struct mcp_call *c, const char *name, bool sandbox)
     struct tool_run_plan plan = {
         .arguments = arguments, .present = present_created, .request = request};
     tool_run_start(c, &plan);
-    json_decref(arguments);
 }
 
 static void create_python_env(struct mcp_call *c, json_t *arguments)
@@ -122,15 +120,13 @@ static json_t *sandbox_json(struct mcp_call *c, const char *id)
 {
     struct err e;
     const struct session *s = session_find(c->mcp->gate, c->owner, id, &e);
-    json_t *session = s ? session_json(s) : json_object();
+    json_auto_t *session = s ? session_json(s) : json_object();
     const char *name = container_name(id)[0] ? container_name(id) : id;
-    json_t *o =
-        json_pack("{s:s, s:s, s:s, s:O*, s:O*, s:O*, s:o}", "sandbox_id", id, "name", name,
-                  "status", "running", "created_at", json_object_get(session, "created_at"),
-                  "last_used_at", json_object_get(session, "last_used_at"), "expires_in_seconds",
-                  json_object_get(session, "expires_in_seconds"), "packages", packages_of(c, id));
-    json_decref(session);
-    return o;
+    return json_pack("{s:s, s:s, s:s, s:O*, s:O*, s:O*, s:o}", "sandbox_id", id, "name", name,
+                     "status", "running", "created_at", json_object_get(session, "created_at"),
+                     "last_used_at", json_object_get(session, "last_used_at"), "expires_in_seconds",
+                     json_object_get(session, "expires_in_seconds"), "packages",
+                     packages_of(c, id));
 }
 
 static void list_sandboxes(struct mcp_call *c, json_t *arguments)
@@ -212,9 +208,8 @@ static void install_package(struct mcp_call *c, json_t *arguments)
         return;
     }
     struct env_job_plan request = {.change = ENV_INSTALL, .name = id, .requirements = requirements};
-    json_t *own = json_incref(arguments); // `id` is in it
+    json_auto_t *own = json_incref(arguments); // `id` is in it
     tool_env_install(c, arguments, &request, INSTALL_MS, present_install);
-    json_decref(own);
     json_decref(requirements);
 }
 
@@ -302,12 +297,11 @@ static void check_package(struct mcp_call *c, json_t *arguments)
     if (!text)
         return;
     tool_env_bare_name(text, package, sizeof package);
-    json_t *status = envs_status_of(c->mcp->gate, c->owner, id, package, &e);
+    json_auto_t *status = envs_status_of(c->mcp->gate, c->owner, id, package, &e);
     if (!status || env_status_is_ready(status)) // only the present state counts
         search(c, id, package, status);
     else
         set_answer(c, told_status(c, status, package), json_incref(status), 0, false);
-    json_decref(status);
 }
 
 // ---- the table ----------------------------------------------------------------------------------

@@ -246,13 +246,12 @@ static void present_install(struct mcp_call *c, json_t *arguments, json_t *statu
 
 static void install_package(struct mcp_call *c, json_t *arguments)
 {
-    json_t *requirements = tool_env_has_gate(c) ? tool_env_requirements(c, arguments) : NULL;
+    json_auto_t *requirements = tool_env_has_gate(c) ? tool_env_requirements(c, arguments) : NULL;
     if (!requirements)
         return;
     struct env_job_plan request = {
         .change = ENV_INSTALL, .name = ENV_BASE, .requirements = requirements};
     tool_env_install(c, arguments, &request, INSTALL_MS, present_install);
-    json_decref(requirements);
 }
 
 static void present_reset(struct mcp_call *c, json_t *arguments, json_t *status,

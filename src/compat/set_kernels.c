@@ -23,6 +23,7 @@
 #include "run/source.h"
 #include "session/session.h"
 #include "json/dump.h"
+#include "json/whole.h"
 
 #define FOLDER "/mnt/data"
 #define SCHEME "session://"
@@ -152,10 +153,7 @@ static json_t *shape(json_t *arguments, json_t *object, json_t *blocks)
     if (json_is_string(json_object_get(object, "hint")) &&
         !json_is_object(json_object_get(object, "limit")))
         failed |= json_object_set(o, "hint", json_object_get(object, "hint"));
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
+    return json_whole(o, failed);
 }
 
 static void present_run(struct mcp_call *c, json_t *arguments, json_t *object,
@@ -245,10 +243,7 @@ static json_t *sessions_by_id(struct gate *g, const char *owner)
             failed |= json_object_set_new_nocheck(o, id_of(s), session_info(s));
     }
     json_decref(all);
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
+    return json_whole(o, failed);
 }
 
 static void list_active_sessions(struct mcp_call *c, json_t *arguments)
@@ -289,7 +284,7 @@ static void terminate_session(struct mcp_call *c, json_t *arguments)
 static void present_created(struct mcp_call *c, json_t *arguments, json_t *object,
                             const struct err *error)
 {
-    json_t *outcome = object ? fetch_outcome(object) : NULL;
+    json_auto_t *outcome = object ? fetch_outcome(object) : NULL;
     // The answer names the session that the run was in.
     const char *id = json_string_value(json_object_get(object, "session_name"));
     (void)arguments;
@@ -308,7 +303,6 @@ static void present_created(struct mcp_call *c, json_t *arguments, json_t *objec
                                    json_object_get(outcome, "errors"), "status", "success")
                        : NULL,
                NULL, false);
-    json_decref(outcome);
 }
 
 // Opens a session and fetches files into it.  Takes the items.
@@ -330,11 +324,10 @@ static void create(struct mcp_call *c, json_t *arguments, const char *session, j
     }
     session_plan_init(c->mcp->gate, &fresh);
     // The name may be one of ours, so the tool run owns it with its arguments.
-    json_t *own = json_pack("{s:s}", "session_id", session);
+    json_auto_t *own = json_pack("{s:s}", "session_id", session);
     request.session = json_string_value(json_object_get(own, "session_id"));
     struct tool_run_plan plan = {.arguments = own, .request = request, .present = present_created};
     tool_run_start(c, &plan);
-    json_decref(own);
 }
 
 static void create_session_with_files(struct mcp_call *c, json_t *arguments)
@@ -401,13 +394,12 @@ static bool resource_read(struct mcp_call *c, const char *uri)
     const struct session *s = find_by_uri(c->mcp, uri, c->owner);
     if (!s)
         return false;
-    json_t *o = session_info(s);
+    json_auto_t *o = session_info(s);
     int failed = json_object_set_new(o, "session_id", json_string(id_of(s))) |
                  json_object_set_new(
                      o, "kernel_info",
                      json_pack("{s:s, s:s}", "name", "python3", "working_directory", FOLDER));
     _cleanup_free_ char *text = failed ? NULL : json_dumps(o, JSON_INDENT(2));
-    json_decref(o);
     mcp_resource_answer(c,
                         text ? json_pack("{s:s, s:s, s:s}", "uri", uri, "mimeType",
                                          "application/json", "text", text)
@@ -422,12 +414,11 @@ static json_t *resource_complete(struct mcp *m, const char *owner, const char *u
     if (strcmp(uri_template, TEMPLATE) != 0 || strcmp(variable, "session_id") != 0)
         return NULL;
     json_t *names = json_array(), *value;
-    json_t *o = m->gate && m->gate->sessions ? sessions_by_id(m->gate, owner) : NULL;
+    json_auto_t *o = m->gate && m->gate->sessions ? sessions_by_id(m->gate, owner) : NULL;
     const char *id;
     json_object_foreach (o, id, value)
         if (strncmp(id, prefix, strlen(prefix)) == 0)
             (void)json_array_append_new(names, json_string(id));
-    json_decref(o);
     return names;
 }
 

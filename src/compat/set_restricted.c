@@ -21,6 +21,7 @@
 #include "mcp/tools/tool_shared.h"
 #include "run/network.h"
 #include "run/source.h"
+#include "json/whole.h"
 
 enum {
     TIMEOUT_MAX_MS = 300000,      // the maximum of that server
@@ -454,10 +455,7 @@ static json_t *analysis_of(json_t *answer)
     // Invalid Python has none.
     if (!json_object_get(analysis, "estimated_complexity"))
         failed |= json_object_set_new(analysis, "estimated_complexity", json_string("unknown"));
-    if (!failed)
-        return analysis;
-    json_decref(analysis);
-    return NULL;
+    return json_whole(analysis, failed);
 }
 
 static void answer_validate(struct check *k)

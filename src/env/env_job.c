@@ -89,11 +89,10 @@ static void store_status(struct env_job *j, bool over)
 {
     struct envs *v = j->all;
     struct err e;
-    json_t *status = env_job_status(j);
+    json_auto_t *status = env_job_status(j);
     if (!status || env_db_put_job(v->db, j->id, j->owner, j->name, v->share.number, over, status,
                                   env_now_ms(), &e) < 0)
         log_line(LOG_ERROR, "the state of installation %s could not be stored", j->id);
-    json_decref(status);
 }
 
 void env_job_tell(struct env_job *j, enum env_state state, double progress, const char *text)
@@ -110,10 +109,9 @@ void env_job_tell(struct env_job *j, enum env_state state, double progress, cons
     if (!j->on_progress || (!changed && now_us - j->told_us < TELL_EVERY_US))
         return;
     j->told_us = now_us;
-    json_t *status = env_job_status(j);
+    json_auto_t *status = env_job_status(j);
     if (status)
         j->on_progress(j, status, j->argument);
-    json_decref(status);
 }
 
 // ---- the end ------------------------------------------------------------------------------------
@@ -171,10 +169,9 @@ static void end(struct env_job *j, enum env_state state)
     if (state == ENV_READY)
         j->progress = 1;
     store_status(j, true);
-    json_t *status = env_job_status(j);
+    json_auto_t *status = env_job_status(j);
     if (j->on_done && status)
         j->on_done(j, status, j->argument);
-    json_decref(status);
     if (state != ENV_READY)
         error_of(j, &e);
     while ((w = TAILQ_FIRST(&j->waits))) {
@@ -564,11 +561,10 @@ static struct env_job *queue_job(struct gate *g, const struct env_job_plan *o, s
     TAILQ_INIT(&j->waits);
     TAILQ_INSERT_TAIL(&v->jobs, j, list);
     v->job_count++;
-    json_t *status = env_name_new(j->id) < 0 ? NULL : env_job_status(j);
+    json_auto_t *status = env_name_new(j->id) < 0 ? NULL : env_job_status(j);
     int r = status ? env_db_put_job(v->db, j->id, j->owner, j->name, v->share.number, false, status,
                                     j->queued_ms, e)
                    : env_no_memory(e);
-    json_decref(status);
     if (r < 0) {
         env_job_free(j);
         return NULL;

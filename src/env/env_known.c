@@ -61,7 +61,7 @@ static int key_of(const json_t *request, const struct interp *interp, char ret[E
 {
     static const char *const unimportant[] = {"known", "timeout", "limits", "upgrade"};
     unsigned char hash[EVP_MAX_MD_SIZE];
-    json_t *o = json_copy((json_t *)request);
+    json_auto_t *o = json_copy((json_t *)request);
     for (size_t i = 0; o && i < ARRAY_LEN(unimportant); i++)
         (void)json_object_del(o, unimportant[i]);
     int failed = !o || json_object_set_new(o, "requirements",
@@ -70,7 +70,6 @@ static int key_of(const json_t *request, const struct interp *interp, char ret[E
         failed = json_object_set_new(o, "interpreter",
                                      json_pack("[ss]", interp->executable, interp->version));
     _cleanup_free_ char *text = failed ? NULL : json_dumps(o, JSON_SORT_KEYS | JSON_COMPACT);
-    json_decref(o);
     if (!text || !EVP_Digest(text, strlen(text), hash, NULL, EVP_sha256(), NULL))
         return -1;
     for (size_t i = 0; i < ENV_SHA256 / 2; i++)
@@ -115,12 +114,11 @@ bool env_known_find(struct env_job *j, const json_t *request)
     }
     if (j->upgrade)
         return false;
-    json_t *said = env_db_known_answer(j->all->db, j->known, env_now_ms() - c->index_age_ms);
+    json_auto_t *said = env_db_known_answer(j->all->db, j->known, env_now_ms() - c->index_age_ms);
     json_t *warnings = json_object_get(said, "warnings");
     j->lock = lock_of(j, json_object_get(said, "packages"));
     if (j->lock && json_is_array(warnings) && json_array_size(warnings) <= 50)
         j->warnings = json_incref(warnings);
-    json_decref(said);
     return j->lock != NULL;
 }
 
@@ -129,9 +127,8 @@ void env_known_keep(struct env_job *j)
     const struct config *c = j->all->gate->facts->config;
     if (!j->known[0] || !j->answer)
         return;
-    json_t *said = json_pack("{s:O, s:O?}", "packages", j->lock, "warnings", j->warnings);
+    json_auto_t *said = json_pack("{s:O, s:O?}", "packages", j->lock, "warnings", j->warnings);
     int64_t now_ms = env_now_ms();
     if (said) // if it cannot be stored, the next job asks the index
         (void)env_db_keep_answer(j->all->db, j->known, said, now_ms, now_ms - c->index_age_ms);
-    json_decref(said);
 }

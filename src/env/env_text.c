@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "env/envs.h"
+#include "json/whole.h"
 #include "run/import_names.h"
 
 enum { QUOTE_MAX = 96, DEPTH_MAX = 10, CLAUSES_MAX = 20 };
@@ -458,10 +459,7 @@ json_t *envs_requirements(const json_t *text_or_list, struct err *e)
     }
     if (bad == 0 && json_array_size(list) == 0)
         bad = err_set(e, ERR_BAD_REQUIREMENT, 0, form, "no package is named");
-    if (bad == 0)
-        return list;
-    json_decref(list);
-    return NULL;
+    return json_whole(list, bad);
 }
 
 // ---- lists --------------------------------------------------------------------------------------
@@ -574,10 +572,7 @@ json_t *env_without(const json_t *had, const json_t *names)
         if (!env_names_package(names, key))
             failed |= json_array_append(list, item);
     }
-    if (!failed)
-        return list;
-    json_decref(list);
-    return NULL;
+    return json_whole(list, failed);
 }
 
 json_t *env_merge(const json_t *had, const json_t *added)

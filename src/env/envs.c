@@ -101,14 +101,11 @@ static int open_db(struct envs *v, struct err *e)
 // Reports the operator's mistakes at the start, not with the first installation.
 static int check_constraints(const struct config *c, struct err *e)
 {
-    json_t *list = json_array();
+    json_auto_t *list = json_array();
     for (size_t i = 0; i < c->constraints.count; i++)
         (void)json_array_append_new(list, json_string(c->constraints.items[i]));
-    json_t *checked = json_array_size(list) ? envs_requirements(list, e) : json_incref(list);
-    bool bad = !checked;
-    json_decref(checked);
-    json_decref(list);
-    return bad ? err_wrap(e, "--constraint") : 0;
+    json_auto_t *checked = json_array_size(list) ? envs_requirements(list, e) : json_incref(list);
+    return !checked ? err_wrap(e, "--constraint") : 0;
 }
 
 int envs_open(struct gate *g, const struct env_installer *installer, struct err *e)

@@ -18,6 +18,7 @@
 #include "keeper/keeper.h"
 #include "run/gate.h"
 #include "run/run.h"
+#include "json/whole.h"
 
 enum {
     BASE_FRESH_MS = 5 * 60 * 1000, // for which the interpreter's list is cached
@@ -105,10 +106,7 @@ static json_t *sorted(json_t *list)
             failed |= json_array_append(out, items[i]);
     }
     json_decref(list);
-    if (!failed)
-        return out;
-    json_decref(out);
-    return NULL;
+    return json_whole(out, failed);
 }
 
 static int add(json_t *list, json_t *seen, json_t *item, bool is_base)
@@ -150,7 +148,7 @@ static json_t *make_answer(const struct packages *p)
 static void finish(struct packages *p, const struct err *why)
 {
     struct err e;
-    json_t *answer = why ? NULL : make_answer(p);
+    json_auto_t *answer = why ? NULL : make_answer(p);
     packages_done on_done = p->on_done;
     void *argument = p->argument;
     if (!why && !answer)
@@ -159,7 +157,6 @@ static void finish(struct packages *p, const struct err *why)
         e = *why;
     packages_cancel(p);
     on_done(answer, answer ? NULL : &e, argument);
-    json_decref(answer);
 }
 
 // ---- what the interpreter has -------------------------------------------------------------------
@@ -193,10 +190,7 @@ static json_t *read_base(const char *data, size_t length)
             json_array_append_new(list, json_pack("{s:o, s:o}", "name", name, "version", version));
     }
     json_decref(raw);
-    if (!failed)
-        return list;
-    json_decref(list);
-    return NULL;
+    return json_whole(list, failed);
 }
 
 static void on_run(struct run *r)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "json/whole.h"
 
 enum {
     AGE_RUNS = 64, // after which all counts are halved
@@ -108,10 +109,7 @@ json_t *preload_check(const json_t *given, struct err *e)
                 r = name ? add(list, name, json_string_length(item), e) : not_a_list(e);
         }
     }
-    if (r == 0)
-        return list;
-    json_decref(list);
-    return NULL;
+    return json_whole(list, r);
 }
 
 // ---- learning -----------------------------------------------------------------------------------
@@ -198,18 +196,10 @@ static int append_learned(const struct preload *p, json_t *list)
     return failed;
 }
 
-static json_t *finish(json_t *list, int failed)
-{
-    if (!failed)
-        return list;
-    json_decref(list);
-    return NULL;
-}
-
 json_t *preload_learned(const struct preload *p)
 {
     json_t *list = json_array();
-    return finish(list, list ? append_learned(p, list) : -1);
+    return json_whole(list, list ? append_learned(p, list) : -1);
 }
 
 json_t *preload_names(const struct preload *p)
@@ -221,7 +211,7 @@ json_t *preload_names(const struct preload *p)
         if (!has(p->broken, json_string_value(item)))
             failed |= json_array_append(list, item);
     }
-    return finish(list, failed ? failed : append_learned(p, list));
+    return json_whole(list, failed ? failed : append_learned(p, list));
 }
 
 json_t *preload_json(const struct preload *p)
@@ -234,7 +224,7 @@ json_t *preload_json(const struct preload *p)
     json_t *declared = p->declared ? json_incref(p->declared) : json_array();
     json_t *o =
         json_pack("{s:o, s:i, s:o}", "declared", declared, "runs", (int)p->runs, "counts", counts);
-    return finish(o, failed);
+    return json_whole(o, failed);
 }
 
 static unsigned bounded(const json_t *number)

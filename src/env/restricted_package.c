@@ -58,10 +58,9 @@ static bool ask_interpreter(struct restricted_package *p)
 {
     if (p->asked)
         return p->has_own;
-    json_t *report = json_loads(p->gate->facts->zygote_report, 0, NULL);
+    json_auto_t *report = json_loads(p->gate->facts->zygote_report, 0, NULL);
     p->asked = true;
     p->has_own = json_is_true(json_object_get(report, "transformer"));
-    json_decref(report);
     return p->has_own;
 }
 
@@ -177,13 +176,12 @@ static void on_installed(const char *name, const struct err *e, void *argument)
 
 static void install(struct restricted_package *p)
 {
-    json_t *list = json_array();
+    json_auto_t *list = json_array();
     struct err e;
     for (size_t i = 0; list && i < ARRAY_LEN(needs); i++)
         (void)json_array_append_new(list, json_string(needs[i].requirement));
     if (json_array_size(list) == ARRAY_LEN(needs))
         p->install = envs_need(p->gate, POLICY_OWNER, list, on_installed, p);
-    json_decref(list);
     if (p->install)
         return;
     (void)err_set(&e, ERR_SYSTEM, ENOMEM, "try again later", "begin the installation");

@@ -230,9 +230,9 @@ static const struct live_user user = {
 
 static int send_imports(struct warm_box *b)
 {
-    json_t *o = json_pack("{s:s, s:O, s:O}", "mode", "session", "warm", b->names, "path", b->path);
+    json_auto_t *o =
+        json_pack("{s:s, s:O, s:O}", "mode", "session", "warm", b->names, "path", b->path);
     b->meta = o ? dump_text(o) : NULL;
-    json_decref(o);
     if (!b->meta)
         return -1;
     struct frame_run head = {.meta_length = (uint32_t)strlen(b->meta)};

@@ -57,11 +57,10 @@ static struct env_db *db_of(const struct warm_boxes *n)
 static void save(struct family *f)
 {
     struct env_db *db = db_of(f->all);
-    json_t *said = f->unsaved && db ? preload_json(&f->preload) : NULL;
+    json_auto_t *said = f->unsaved && db ? preload_json(&f->preload) : NULL;
     struct err e;
     if (said && env_db_put_preload(db, f->owner, f->name, said, &e) < 0)
         log_line(LOG_WARN, "the modules to preload could not be stored: %s", e.message);
-    json_decref(said);
     f->unsaved = false;
 }
 
@@ -262,7 +261,7 @@ static int refill(struct family *f, int64_t now_ms)
     struct warm_boxes *n = f->all;
     unsigned share = wants_any(f, now_ms) ? share_of(n, f, now_ms) : 0;
     load(f);
-    json_t *names = preload_names(&f->preload);
+    json_auto_t *names = preload_names(&f->preload);
     int r = 0;
     if (json_array_size(names) == 0)
         share = 0;
@@ -272,7 +271,6 @@ static int refill(struct family *f, int64_t now_ms)
         if (r > 0 && n->count < n->config->warm_boxes && make_room(n, f, f->box_bytes))
             warm_box_make(f, json_incref(names));
     }
-    json_decref(names);
     return r;
 }
 
@@ -356,15 +354,13 @@ void warm_boxes_learn(struct gate *g, const char *owner, const char *environment
     struct family *f = n && json_array_size(imports) ? find_family(n, owner, environment) : NULL;
     if (!f)
         return;
-    json_t *before = preload_learned(&f->preload);
+    json_auto_t *before = preload_learned(&f->preload);
     preload_learn(&f->preload, imports);
     f->counted = true;
-    json_t *after = preload_learned(&f->preload);
+    json_auto_t *after = preload_learned(&f->preload);
     // Counts alone are not worth a write to the disk; they are stored with the next change, or at
     // the end.
     f->unsaved |= !json_equal(before, after);
-    json_decref(before);
-    json_decref(after);
     warm_boxes_tick_in(n, WARM_BOXES_SOON_MS);
 }
 
@@ -440,11 +436,10 @@ void warm_boxes_describe(struct gate *g, const char *owner, const char *environm
     uint64_t bytes = 0;
     if (f)
         load(f);
-    json_t *said = f    ? preload_json(&f->preload)
-                   : db ? env_db_get_preload(db, owner, environment)
-                        : NULL;
+    json_auto_t *said = f    ? preload_json(&f->preload)
+                        : db ? env_db_get_preload(db, owner, environment)
+                             : NULL;
     preload_read(&p, said);
-    json_decref(said);
     for (b = f ? TAILQ_FIRST(&f->boxes) : NULL; b; b = TAILQ_NEXT(b, list)) {
         ready += b->stage == WARM_BOX_READY;
         bytes += b->stage == WARM_BOX_READY ? b->bytes : 0;

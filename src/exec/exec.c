@@ -23,6 +23,7 @@
 #include "exec/exec_tiers.h"
 #include "run/rate.h"
 #include "json/encode.h"
+#include "json/whole.h"
 
 static void write_next(struct exec *x);
 
@@ -508,9 +509,5 @@ json_t *exec_json(struct exec *x)
     }
     if (x->session_id[0])
         failed |= set_session(x, o);
-    if (failed) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
+    return json_whole(o, failed);
 }

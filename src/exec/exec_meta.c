@@ -24,7 +24,7 @@ static int set_stdin(const struct exec_request *q, json_t *o)
 char *exec_session_meta(const struct exec *x, const struct session *s, const struct exec_meta *m)
 {
     const struct exec_request *q = &x->request;
-    json_t *o = json_object();
+    json_auto_t *o = json_object();
     int failed = json_object_set_new(o, "mode", json_string("session")) |
                  json_object_set_new(o, "fork", json_integer(s->fork_number)) |
                  json_object_set_new(o, "checkpoints_max",
@@ -64,9 +64,7 @@ char *exec_session_meta(const struct exec *x, const struct session *s, const str
         failed |= json_object_set(o, "transformer", m->transformer);
     if (q->named_result)
         failed |= json_object_set_new(o, "named_result", json_true());
-    char *text = failed ? NULL : dump_text(o);
-    json_decref(o);
-    return text;
+    return failed ? NULL : dump_text(o);
 }
 
 // Do the file name and argv say no more than the defaults do?
@@ -87,14 +85,13 @@ char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m)
     if (plain)
         return source_meta(q->filename ? q->filename : NAMELESS,
                            q->argv ? json_incref(q->argv) : json_array());
-    json_t *o = q->install ? json_pack("{s:O}", "install", q->install)
-                           : json_pack("{s:s, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "filename",
-                                       q->filename ? q->filename : NAMELESS, "argv", q->argv,
-                                       "variables", q->variables, "env", q->env_vars, "policy",
-                                       m->policy, "path", m->wheels, "transformer", m->transformer);
+    json_auto_t *o = q->install
+                         ? json_pack("{s:O}", "install", q->install)
+                         : json_pack("{s:s, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "filename",
+                                     q->filename ? q->filename : NAMELESS, "argv", q->argv,
+                                     "variables", q->variables, "env", q->env_vars, "policy",
+                                     m->policy, "path", m->wheels, "transformer", m->transformer);
     int failed = o && q->named_result && json_object_set_new(o, "named_result", json_true()) < 0;
     failed |= o && set_stdin(q, o) < 0;
-    char *text = o && !failed ? dump_text(o) : NULL;
-    json_decref(o);
-    return text;
+    return o && !failed ? dump_text(o) : NULL;
 }

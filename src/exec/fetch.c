@@ -9,6 +9,7 @@
 
 #include "run/network.h"
 #include "json/dump.h"
+#include "json/whole.h"
 
 enum {
     WAIT_MS = 5000, // besides the downloads themselves
@@ -62,10 +63,7 @@ json_t *fetch_items(json_t *urls, json_t *files, struct err *e)
         if (r == 0)
             r = add(list, url, json_is_null(id) ? NULL : id, e);
     }
-    if (r == 0)
-        return list;
-    json_decref(list);
-    return NULL;
+    return json_whole(list, r);
 }
 
 int fetch_check(struct gate *g, const char *owner, const char *session, struct err *e)

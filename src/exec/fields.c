@@ -15,6 +15,7 @@
 #include "exec/forms.h"
 #include "net/rules.h"
 #include "json/text_value.h"
+#include "json/whole.h"
 
 enum {
     QUOTE_MAX = 60,   // characters of a foreign text in a message
@@ -499,10 +500,7 @@ json_t *field_schema(const struct field *f, struct fields items, const struct co
                                                       "type", "string", "pattern", FORM_NO_NUL));
     else if (f->type == FIELD_OBJECTS)
         failed |= json_object_set_new(o, "items", fields_schema(items, c));
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
+    return json_whole(o, failed);
 }
 
 // Not both, unless one is null.

@@ -336,11 +336,10 @@ void http_reply_json(struct http_exchange *x, int status, json_t *body)
 char *http_error_text(int status, const char *code, const char *message, const char *hint,
                       const char *path, const char **ret_type)
 {
-    json_t *body = problem_error(code, message, hint);
+    json_auto_t *body = problem_error(code, message, hint);
     bool problem = path && problem_is_for(path) && problem_dress(body, status, path);
     char *text = body ? dump_text(body) : NULL;
     *ret_type = problem ? PROBLEM_TYPE : "application/json";
-    json_decref(body);
     return text;
 }
 

@@ -139,12 +139,11 @@ static void on_accept_error(struct evconnlistener *listener, void *argument)
 static void serve_metadata(struct http_exchange *x, void *argument)
 {
     (void)argument;
-    json_t *body = door_metadata(x->server->door, http_header(x, "Host"));
+    json_auto_t *body = door_metadata(x->server->door, http_header(x, "Host"));
     if (body)
         http_reply_json(x, 200, body);
     else
         http_reply_error(x, 404, "not_found", "", "this server does not accept OAuth tokens");
-    json_decref(body);
 }
 
 // Clients look for many well-known files: a missing one is 404, also without a key.

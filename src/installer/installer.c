@@ -22,6 +22,7 @@
 #include "net/login.h"
 #include "net/policy.h"
 #include "run/network.h"
+#include "json/whole.h"
 
 enum {
     PACKAGES_MAX = 200,
@@ -393,7 +394,7 @@ static void on_line(struct env_job *j, const char *line, size_t length)
                  {"downloading", ENV_DOWNLOADING, 0.1, 0.5},
                  {"unpacking", ENV_UNPACKING, 0.5, 0.85},
                  {"bundling", ENV_UNPACKING, 0.85, 0.9}};
-    json_t *o = length < LINE_MAX_BYTES ? json_loadb(line, length, 0, NULL) : NULL;
+    json_auto_t *o = length < LINE_MAX_BYTES ? json_loadb(line, length, 0, NULL) : NULL;
     const char *state = json_string_value(json_object_get(o, "state"));
     const char *text = json_string_value(json_object_get(o, "text"));
     json_int_t done = json_integer_value(json_object_get(o, "done")),
@@ -407,7 +408,6 @@ static void on_line(struct env_job *j, const char *line, size_t length)
             env_job_tell(j, steps[i].state, steps[i].from + part * (steps[i].to - steps[i].from),
                          says ? shown : NULL);
         }
-    json_decref(o);
 }
 
 static int on_output(struct exec *x, enum run_stream stream, struct evbuffer *data)
@@ -522,10 +522,7 @@ static json_t *request_of(const struct env_job *j)
         failed |= json_object_set_new(o, "allow_urls", json_true());
     if (j->change == ENV_UNINSTALL)
         failed |= json_object_set(o, "remove", j->requirements);
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
+    return json_whole(o, failed);
 }
 
 static void run_installer(struct env_job *j)
@@ -565,9 +562,8 @@ static void run_installer(struct env_job *j)
 
 static void install(struct env_job *j)
 {
-    json_t *told = request_of(j);
+    json_auto_t *told = request_of(j);
     bool known = env_known_find(j, told);
-    json_decref(told);
     if (known) {
         env_job_finish(j);
         return;

@@ -434,9 +434,8 @@ static int fill(struct net_policy *p, struct net_rules *configured, const json_t
 static int load_file(struct net_policy *p, struct net_rules *configured, const struct config *c,
                      int fd, struct err *e)
 {
-    json_t *o = parse_file(fd, e);
+    json_auto_t *o = parse_file(fd, e);
     int bad = o ? fill(p, configured, o, e) : -1;
-    json_decref(o);
     return bad < 0 ? err_wrap(e, "--network-file '%s'", c->network_file) : 0;
 }
 

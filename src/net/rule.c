@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "json/whole.h"
 
 // A part of a text, not terminated.
 struct piece {
@@ -565,9 +566,5 @@ json_t *net_rule_json(const struct net_rule *r)
         bad |= json_object_set_new(o, "methods", strings(r->http, false));
     if (r->http->path_count)
         bad |= json_object_set_new(o, "paths", strings(r->http, true));
-    if (bad) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
+    return json_whole(o, bad);
 }

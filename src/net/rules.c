@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "net/rule.h"
+#include "json/whole.h"
 
 enum { NEAR = 2 };
 
@@ -213,11 +214,7 @@ json_t *net_rules_json(const struct net_rules *r)
     json_t *o = json_object();
     int bad = json_object_set_new(o, "allow", list_json(r->allow, r->allow_count));
     bad |= json_object_set_new(o, "deny", list_json(r->deny, r->deny_count));
-    if (bad) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
+    return json_whole(o, bad);
 }
 
 void net_rules_describe(const struct net_rules *r, char *buf, size_t cap)

@@ -49,13 +49,13 @@ void gate_link_fail(struct porter *p, int64_t number, const struct err *e)
 
 void gate_link_progress(struct porter *p, int64_t number, uint64_t bytes, uint64_t total)
 {
-    json_t *o = json_pack("{s:s, s:I, s:I, s:I}", "op", "progress", "request", (json_int_t)number,
-                          "bytes", (json_int_t)bytes, "total", (json_int_t)total);
+    json_auto_t *o =
+        json_pack("{s:s, s:I, s:I, s:I}", "op", "progress", "request", (json_int_t)number, "bytes",
+                  (json_int_t)bytes, "total", (json_int_t)total);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     if (text && p->gate >= 0)
         (void)send(p->gate, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
     free(text);
-    json_decref(o);
 }
 
 // ---- the queue ----------------------------------------------------------------------------------

@@ -179,7 +179,7 @@ static int do_list(struct porter *p, const struct request *q, struct err *e)
     if (after[0] && !wheels_is_id(after))
         return err_set(e, ERR_PROTOCOL, EINVAL, NULL, "after");
     char(*ids)[WHEEL_ID + 1] = malloc(PORTER_LIST_MAX * sizeof *ids);
-    json_t *list = json_array();
+    json_auto_t *list = json_array();
     int r = ids && list ? wheels_list(&p->wheels, after, ids, PORTER_LIST_MAX, &count, &more, e)
                         : err_set(e, ERR_SYSTEM, ENOMEM, NULL, "list the wheels");
     for (size_t i = 0; r == 0 && i < count; i++)
@@ -191,7 +191,6 @@ static int do_list(struct porter *p, const struct request *q, struct err *e)
                          json_pack("{s:s, s:I, s:O, s:b}", "op", "listed", "request",
                                    (json_int_t)q->number, "wheels", list, "more", more),
                          -1);
-    json_decref(list);
     return r;
 }
 

@@ -19,6 +19,7 @@
 #include "rest/lines.h"
 #include "run/admission.h"
 #include "json/dump.h"
+#include "json/whole.h"
 
 enum {
     AGAIN_MS = 10,       // between tries when the server is full
@@ -80,10 +81,7 @@ static json_t *view(json_t *body, json_t *item)
         if (value)
             failed = json_object_set(o, f->name, value);
     }
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
+    return json_whole(o, failed);
 }
 
 // Fills in a request from the fields.  0, or a negative code and `e`; the caller clears it in any

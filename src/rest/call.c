@@ -591,9 +591,8 @@ int rest_query_seconds(struct rest_call *c, const char *name, unsigned most, uin
     int given = rest_query(c, name, text, sizeof text);
     if (given <= 0)
         return given;
-    json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
+    json_auto_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
     double seconds = json_is_number(value) ? json_number_value(value) : -1;
-    json_decref(value);
     if (seconds >= 0 && seconds <= most) {
         *ret_ms = (uint64_t)(seconds * 1000 + 0.5);
         return 1;

@@ -230,9 +230,8 @@ void rest_uninstall(struct rest_call *c)
                   "the request does not say which packages to remove");
         return;
     }
-    json_t *text = some ? json_string(names) : NULL;
+    json_auto_t *text = some ? json_string(names) : NULL;
     json_t *list = some ? envs_requirements(text, &e) : NULL;
-    json_decref(text);
     if (some && !list) {
         (void)err_wrap(&e, "the query parameter 'packages'");
         rest_fail_err(c, &e);

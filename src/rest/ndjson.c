@@ -17,6 +17,7 @@
 #include "run/display.h"
 #include "json/dump.h"
 #include "json/encode.h"
+#include "json/whole.h"
 
 enum {
     SEGMENTS_MAX = 1024, // switches between stdout and stderr that are remembered for a slow client
@@ -531,10 +532,7 @@ json_t *ndjson_messages(json_t *object)
                   "success", json_object_get(object, "success"), "execution_id",
                   json_object_get(object, "execution_id"), "session",
                   json_object_get(object, "session"), "execution", object));
-    if (!failed)
-        return list;
-    json_decref(list);
-    return NULL;
+    return json_whole(list, failed);
 }
 
 json_t *ndjson_refusal(const char *execution_id, const struct err *e)

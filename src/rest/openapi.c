@@ -515,13 +515,12 @@ static json_t *operation(const struct rest_route *r, const struct config *c)
 {
     json_t *o = json_pack("{s:s, s:s, s:o}", "operationId", r->operation, "summary", r->summary,
                           "responses", responses(r));
-    json_t *list = parameters(r, c);
+    json_auto_t *list = parameters(r, c);
     if (r->keyed)
         (void)json_array_append_new(
             list, json_pack("{s:s}", "$ref", "#/components/parameters/IdempotencyKey"));
     if (json_array_size(list))
         (void)json_object_set(o, "parameters", list);
-    json_decref(list);
     if (r->body != BODY_NONE)
         (void)json_object_set_new(o, "requestBody", request_body(r, c));
     if (r->open)

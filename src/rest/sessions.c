@@ -11,6 +11,7 @@
 #include "exec/execute.h"
 #include "rest/call.h"
 #include "rest/execute.h"
+#include "json/whole.h"
 
 // ---- looking ------------------------------------------------------------------------------------
 
@@ -40,10 +41,7 @@ static json_t *by_name(json_t *list)
         json_t *shown = with_synonyms(json_incref(session));
         failed |= !shown || json_object_set_new_nocheck(o, json_string_value(name), shown);
     }
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
+    return json_whole(o, failed);
 }
 
 void rest_list_sessions(struct rest_call *c)

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "json/encode.h"
+#include "json/whole.h"
 
 static const char png[] = "image/png", jpeg[] = "image/jpeg";
 static const char original_of[] = "item";
@@ -163,11 +164,7 @@ static json_t *take_item(json_t *item, size_t *left)
         json_object_foreach (item, mime_type, value)
             if (is_fit(mime_type, value, left))
                 failed |= json_object_set(taken, mime_type, value);
-    if (failed) {
-        json_decref(taken);
-        return NULL;
-    }
-    return taken;
+    return json_whole(taken, failed);
 }
 
 // The original of an item that was taken.  `positions`: where each item is now; -1: dropped.

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "net/rules.h"
 #include "run/network.h"
+#include "json/whole.h"
 
 enum { TEXT_MAX = 512, LOOK_MAX = 1024 }; // LOOK_MAX: entries read of a list
 
@@ -94,10 +95,7 @@ static json_t *take_event(json_t *from, bool box)
         failed = json_object_set_new(o, "hint", json_string(""));
     if (!failed && !json_object_get(o, "count"))
         failed = json_object_set_new(o, "count", json_integer(1));
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
+    return json_whole(o, failed);
 }
 
 uint64_t events_take(json_t *events, json_t *from, bool box)
@@ -140,10 +138,7 @@ static json_t *take_host(json_t *from)
                  take_count(o, from, "port", UINT16_MAX);
     for (size_t i = 0; i < ARRAY_LEN(fields) && !failed; i++)
         failed |= take_count(o, from, fields[i], INT64_MAX);
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
+    return json_whole(o, failed);
 }
 
 json_t *events_usage(json_t *report)
@@ -162,10 +157,7 @@ json_t *events_usage(json_t *report)
     json_decref(hosts);
     if (!failed && more > 0)
         failed = json_object_set_new(o, "hosts_omitted", json_integer(more));
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
+    return json_whole(o, failed);
 }
 
 // ---- in words -----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "net/policy.h"
 #include "run/network_internal.h"
+#include "json/whole.h"
 
 // ---- the policy ---------------------------------------------------------------------------------
 
@@ -135,10 +136,7 @@ json_t *network_shown(const struct gate *g, const char *key, json_t *set)
     int failed = !rules || show_list(o, rules, "allow", "allow_omitted") ||
                  show_list(o, rules, "deny", "deny_omitted");
     json_decref(rules);
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
+    return json_whole(o, failed);
 }
 
 // ---- what callers ask for -----------------------------------------------------------------------

@@ -359,10 +359,9 @@ bool network_enter(struct network_run *u, uint64_t box, void (*then)(void *argum
                    void *argument)
 {
     struct network *n = u->all;
-    json_t *o = json_pack("{s:s, s:I, s:s, s:s, s:O}", "op", "grant", "box", (json_int_t)box, "key",
-                          u->key, "run", u->id, "rule_sets", u->rule_sets);
+    json_auto_t *o = json_pack("{s:s, s:I, s:s, s:s, s:O}", "op", "grant", "box", (json_int_t)box,
+                               "key", u->key, "run", u->id, "rule_sets", u->rule_sets);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
     if (!text || strlen(text) > BROKER_DATAGRAM) {
         free(text);
         return false; // without a grant nothing is allowed

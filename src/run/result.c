@@ -25,6 +25,7 @@
 #include "run/events.h"
 #include "run/import_names.h"
 #include "json/dump.h"
+#include "json/whole.h"
 
 static const struct {
     const char *name;
@@ -348,15 +349,6 @@ static json_t *count(uint64_t n)
     return n == UINT64_MAX ? json_null() : json_integer((json_int_t)n);
 }
 
-// All or nothing: the object may be cached, and a partial one would stay partial.
-static json_t *whole_or_null(json_t *o, int failed)
-{
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
-}
-
 static json_t *usage_json(const struct run *r)
 {
     const struct wire_usage *u = &r->ended.usage;
@@ -378,7 +370,7 @@ static json_t *usage_json(const struct run *r)
     int failed = 0;
     for (size_t i = 0; i < ARRAY_LEN(fields); i++)
         failed |= json_object_set_new_nocheck(o, fields[i].name, fields[i].value);
-    return whole_or_null(o, failed);
+    return json_whole(o, failed);
 }
 
 json_t *result_isolation(const struct caps *caps)
@@ -391,7 +383,7 @@ json_t *result_isolation(const struct caps *caps)
         text_sanitize(text);
         failed |= json_object_set_new(o, layers[i].name, json_string(text));
     }
-    return whole_or_null(o, failed);
+    return json_whole(o, failed);
 }
 
 static json_t *limit_json(const struct run *r, enum limit limit)
@@ -431,7 +423,7 @@ static json_t *truncated_json(const struct run *r, enum verdict verdict)
 
 json_t *result_environment(const struct keeper_facts *facts)
 {
-    json_t *report = json_loads(facts->zygote_report, 0, NULL);
+    json_auto_t *report = json_loads(facts->zygote_report, 0, NULL);
     char python[PATH_MAX], version[sizeof facts->interp->version];
     snprintf(python, sizeof python, "%s", facts->interp->executable);
     snprintf(version, sizeof version, "%s", facts->interp->version);
@@ -443,8 +435,7 @@ json_t *result_environment(const struct keeper_facts *facts)
                                      json_is_array(loaded) ? json_incref(loaded) : json_array()) |
                  json_object_set_new(o, "preload_failed",
                                      json_is_array(bad) ? json_incref(bad) : json_array());
-    json_decref(report);
-    return whole_or_null(o, failed);
+    return json_whole(o, failed);
 }
 
 enum { VALUE_DEPTH_MAX = 64 }; // the runner sends no more than 32
@@ -637,7 +628,7 @@ static json_t *verdict_json(const struct run *r, const struct result *res, const
         json_object_set_new_nocheck(o, "phase", json_string(res->phase)) |
         json_object_set_new_nocheck(o, "stdout", text_of(r, RUN_STDOUT)) |
         json_object_set_new_nocheck(o, "stderr", text_of(r, RUN_STDERR));
-    return whole_or_null(o, failed);
+    return json_whole(o, failed);
 }
 
 json_t *result_json(const struct run *r, const struct result *res, const char *id)
@@ -655,9 +646,5 @@ json_t *result_json(const struct run *r, const struct result *res, const char *i
     failed |= json_object_set_new(o, "limit", limit_json(r, res->limit));
     failed |= json_object_set_new(o, "environment", shared_environment(r->gate));
     failed |= json_object_set_new(o, "hint", res->hint[0] ? json_string(res->hint) : json_null());
-    if (failed) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
+    return json_whole(o, failed);
 }

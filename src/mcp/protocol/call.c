@@ -274,12 +274,11 @@ void mcp_call_trim(struct mcp_call *c)
 
 void mcp_notify(struct mcp_call *c, const char *method, json_t *params)
 {
-    json_t *message = json_pack("{s:s, s:s}", "jsonrpc", "2.0", "method", method);
+    json_auto_t *message = json_pack("{s:s, s:s}", "jsonrpc", "2.0", "method", method);
     if (params)
         (void)json_object_set_new(message, "params", params);
     if (message)
         c->outlet->send(c->outlet, message, false);
-    json_decref(message);
 }
 
 // Monotonic, and at most one in PROGRESS_GAP_US, whatever the handler does.

@@ -222,10 +222,9 @@ struct mcp_call *mcp_client_find_call(struct mcp_client *client, json_t *id)
 
 void mcp_client_notify(struct mcp_client *client, const char *method, json_t *params)
 {
-    json_t *message = json_pack("{s:s, s:s}", "jsonrpc", "2.0", "method", method);
+    json_auto_t *message = json_pack("{s:s, s:s}", "jsonrpc", "2.0", "method", method);
     if (params)
         (void)json_object_set_new(message, "params", params);
     if (message && client->outlet)
         client->outlet->send(client->outlet, message, false);
-    json_decref(message);
 }

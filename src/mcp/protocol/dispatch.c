@@ -22,12 +22,11 @@ const struct mcp_method *mcp_method_find(const struct mcp *m, const char *name, 
 
 static void refuse(const struct mcp_from *from, json_t *id, int code, const char *message)
 {
-    json_t *error = rpc_error_json(id, code, message, NULL);
+    json_auto_t *error = rpc_error_json(id, code, message, NULL);
     if (error)
         from->outlet->send(from->outlet, error, true);
     else
         from->outlet->drop(from->outlet);
-    json_decref(error);
 }
 
 // Reads params._meta and inputResponses.

@@ -20,12 +20,11 @@ enum { STATE_TTL_S = 900, STATE_MAX = 65536, SEAL_SIZE = 32 };
 // The request without what changes from round to round.
 static int digest_of(const struct mcp_call *c, unsigned char ret[SEAL_SIZE])
 {
-    json_t *rest = json_copy(c->request.params);
+    json_auto_t *rest = json_copy(c->request.params);
     (void)json_object_del(rest, "inputResponses");
     (void)json_object_del(rest, "requestState");
     (void)json_object_del(rest, "_meta");
     _cleanup_free_ char *text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS);
-    json_decref(rest);
     EVP_MD_CTX *md = text ? EVP_MD_CTX_new() : NULL;
     bool good = md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 &&
                 EVP_DigestUpdate(md, c->owner, sizeof c->owner) == 1 &&
@@ -76,12 +75,11 @@ int mcp_state_open(struct mcp_call *c, const char *text)
     if (!given || length != sizeof mark || CRYPTO_memcmp(given, mark, sizeof mark) != 0)
         return -1;
     _cleanup_free_ unsigned char *body = decode_base64url(text, (size_t)(dot - text), &length);
-    json_t *o = body ? json_loadb((char *)body, length, 0, NULL) : NULL;
+    json_auto_t *o = body ? json_loadb((char *)body, length, 0, NULL) : NULL;
     bool fresh = json_integer_value(json_object_get(o, "until")) >= (json_int_t)time(NULL);
     if (fresh) {
         json_decref(c->state);
         c->state = json_incref(json_object_get(o, "state"));
     }
-    json_decref(o);
     return fresh ? 0 : -1;
 }

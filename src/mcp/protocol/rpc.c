@@ -87,7 +87,7 @@ static int refuse_number(const char *text, size_t length, int position, struct r
     json_t *message = json_loadb(text, length, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL),
            *given = json_object_get(message, "id");
     double number = json_number_value(given);
-    json_t *id = json_is_string(given) ? json_incref(given) : NULL;
+    json_auto_t *id = json_is_string(given) ? json_incref(given) : NULL;
     if (json_is_real(given) && number > -0x1p53 && number < 0x1p53 &&
         number == (double)(json_int_t)number)
         id = json_integer((json_int_t)number);
@@ -95,7 +95,6 @@ static int refuse_number(const char *text, size_t length, int position, struct r
                        "a number is too large (byte %d): whole numbers have at most 64 bits, "
                        "others are at most 1.8e308",
                        position);
-    json_decref(id);
     json_decref(message);
     return r;
 }

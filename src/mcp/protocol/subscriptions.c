@@ -24,6 +24,7 @@
 #include "mcp/protocol/client.h"
 #include "mcp/protocol/tasks.h"
 #include "run/gate.h"
+#include "json/whole.h"
 
 enum {
     SUBSCRIPTIONS_PER_LISTENER = 1024, // resources and tasks; the lists come on top
@@ -491,10 +492,7 @@ static json_t *honour(struct mcp_listener *l, json_t *filter)
                    json_object_set(agreed, kinds[i].key, got);
         json_decref(got);
     }
-    if (!bad)
-        return agreed;
-    json_decref(agreed);
-    return NULL;
+    return json_whole(agreed, bad);
 }
 
 // Is there room for one more of this owner?  False: the call was failed.

@@ -205,10 +205,9 @@ static void tell(struct mcp_task *t)
 {
     if (t->mcp->tasks->closing || !mcp_task_is_watched(t->mcp, t->id))
         return;
-    json_t *o = describe_all(t);
+    json_auto_t *o = describe_all(t);
     if (o)
         mcp_task_updated(t->mcp, t->owner->name, t->id, o);
-    json_decref(o);
 }
 
 // Foreign text: cut between characters.
@@ -551,13 +550,12 @@ static int take_answers(struct mcp_task *t, json_t *responses, const char **ret_
 static void resume(struct mcp_task *t)
 {
     void (*then)(struct mcp_call *, json_t *) = t->then;
-    json_t *answers = TAKE_PTR(t->answers);
+    json_auto_t *answers = TAKE_PTR(t->answers);
     queue_remove(QUEUE_TIMED, t);
     clear_question(t);
     set_status(t, TASK_WORKING);
     tell(t);
     then(t->call, answers);
-    json_decref(answers);
 }
 
 // ---- methods ------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@
 #include "mcp/tools/answer_display.h"
 #include "mcp/tools/answer_state.h"
 #include "mcp/tools/tools.h"
+#include "json/whole.h"
 
 enum {
     SECTIONS = 4,
@@ -522,15 +523,10 @@ static json_t *make_content(const struct answer_options *options, const struct s
         }
     if (options->links && shown->links)
         failed |= json_array_extend(content, shown->links);
-    json_t *files = options->links ? answer_state_links(object) : NULL;
+    json_auto_t *files = options->links ? answer_state_links(object) : NULL;
     if (options->links)
         failed |= json_array_extend(content, files);
-    json_decref(files);
-    if (failed) {
-        json_decref(content);
-        return NULL;
-    }
-    return content;
+    return json_whole(content, failed);
 }
 
 static json_t *answer_from_sections(const struct answer_options *options, json_t *object,

@@ -21,6 +21,7 @@
 #include "http/mime.h"
 #include "mcp/tools/tools.h"
 #include "json/encode.h"
+#include "json/whole.h"
 
 enum {
     ITEM_TEXT_MAX = 2000,         // characters of one text
@@ -100,11 +101,11 @@ static int write_summary(struct work *w, json_t *chart)
     size_t room = w->room < SUMMARY_MAX ? w->room : SUMMARY_MAX;
     if (json_string_length(summary) == 0 || room < 64)
         return 0;
-    json_t *shown = answer_clip(json_string_value(summary), json_string_length(summary), room - 40);
+    json_auto_t *shown =
+        answer_clip(json_string_value(summary), json_string_length(summary), room - 40);
     if (!shown)
         return -1;
     write_text(w, shown);
-    json_decref(shown);
     return 0;
 }
 
@@ -169,11 +170,7 @@ static json_t *add_picture(struct work *w, size_t index, json_t *item, const str
         failed |=
             add_link(w, "image", index + 1, uri, p->mime_type, larger ? original.size : p->size);
     failed |= add_chart(w, index, item, o, /* spoken= */ said);
-    if (failed) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
+    return json_whole(o, failed);
 }
 
 // ---- everything else ----------------------------------------------------------------------------
@@ -307,11 +304,7 @@ static json_t *add_document(struct work *w, size_t index, json_t *item, bool sai
             failed |= add_link(w, "display", index + 1, uri, type, size);
     }
     failed |= add_chart(w, index, item, o, /* spoken= */ shown != NULL);
-    if (failed) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
+    return json_whole(o, failed);
 }
 
 // ---- all of it ----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 #include "mcp/tools/file_access.h"
 #include "mcp/tools/tools.h"
 #include "run/events.h"
+#include "json/whole.h"
 
 enum {
     FILE_LINES_MAX = 20,
@@ -138,10 +139,7 @@ json_t *answer_state_links(json_t *object)
             failed |= json_object_set_new(link, "title", json_string(path));
         failed |= json_array_append_new(links, link);
     }
-    if (!failed)
-        return links;
-    json_decref(links);
-    return NULL;
+    return json_whole(links, failed);
 }
 
 // ---- variables ----------------------------------------------------------------------------------

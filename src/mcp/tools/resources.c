@@ -107,9 +107,8 @@ static json_t *read_guide(struct mcp *m, const char *owner)
 
 static json_t *read_info(struct mcp *m, const char *owner)
 {
-    json_t *info = tool_info_json(m, owner);
+    json_auto_t *info = tool_info_json(m, owner);
     _cleanup_free_ char *text = info ? json_dumps(info, JSON_INDENT(2)) : NULL;
-    json_decref(info);
     return text ? json_string(text) : NULL;
 }
 

@@ -156,7 +156,7 @@ static json_t *question_text(const struct mcp_call *c, const char *code, size_t 
     for (size_t i = at; i < length; i++)
         more += code[i] == '\n' || i + 1 == length;
     _cleanup_free_ char *shown = answer_clean(code, at, true, &clean);
-    json_t *head = shown ? answer_clip(shown, clean, SHOWN_CHARACTERS) : NULL;
+    json_auto_t *head = shown ? answer_clip(shown, clean, SHOWN_CHARACTERS) : NULL;
     json_t *text = head ? json_sprintf("Run this Python code in a sandbox %s%s?\n\n%s",
                                        reach[0] ? "that may reach " : "without network", reach,
                                        json_string_value(head))
@@ -166,7 +166,6 @@ static json_t *question_text(const struct mcp_call *c, const char *code, size_t 
         json_decref(text);
         text = longer;
     }
-    json_decref(head);
     return text;
 }
 

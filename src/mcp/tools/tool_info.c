@@ -17,6 +17,7 @@
 #include "run/network.h"
 #include "run/result.h"
 #include "session/session.h"
+#include "json/whole.h"
 
 // clang-format off
 
@@ -134,11 +135,7 @@ json_t *tool_info_json(struct mcp *m, const char *owner)
                                             (json_int_t)m->config->artifact_bytes));
     if (facts && facts->interp)
         failed |= json_object_set_new(o, "python", result_environment(facts));
-    if (failed) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
+    return json_whole(o, failed);
 }
 
 // The same as text, a line each.

@@ -210,8 +210,8 @@ static void check_package_status(struct mcp_call *c, json_t *arguments)
             return;
         tool_env_bare_name(text, package, sizeof package);
     }
-    json_t *status = job ? envs_status(c->mcp->gate, c->owner, job, &e)
-                         : envs_status_of(c->mcp->gate, c->owner, name, package, &e);
+    json_auto_t *status = job ? envs_status(c->mcp->gate, c->owner, job, &e)
+                              : envs_status_of(c->mcp->gate, c->owner, name, package, &e);
     if (!status && job) {
         tool_env_refuse(c, &e);
     } else if (!status || (package[0] && env_status_is_ready(status))) {
@@ -220,7 +220,6 @@ static void check_package_status(struct mcp_call *c, json_t *arguments)
     } else if (env_status_is_over(status) || wait_ms == 0 || wait_for(c, status, wait_ms) < 0) {
         tool_env_answer_status(c, status, "");
     }
-    json_decref(status);
 }
 
 // ---- list_installed_packages --------------------------------------------------------------------

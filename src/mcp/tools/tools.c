@@ -23,6 +23,7 @@
 #include "net/policy.h"
 #include "run/network.h"
 #include "json/text_value.h"
+#include "json/whole.h"
 
 enum { TOOLS_MAX = 256 };
 
@@ -156,11 +157,7 @@ static json_t *tool_json(const struct tool_entry *entry, enum mcp_version versio
         failed |= json_object_set_new(o, "annotations", annotations_json(entry, network[0]));
     if (version >= MCP_2025_11_25)
         failed |= json_object_set_new(o, "icons", mcp_icons_json());
-    if (failed) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
+    return json_whole(o, failed);
 }
 
 static int make_lists(struct mcp_tools *t)
@@ -270,10 +267,7 @@ static json_t *make_page(const struct mcp_call *c, size_t first, size_t next, co
         failed |= network[0]
                       ? json_array_append_new(page, tool_json(&t->entries[i], c->version, network))
                       : json_array_append(page, json_array_get(t->lists[c->version], i));
-    if (!failed)
-        return page;
-    json_decref(page);
-    return NULL;
+    return json_whole(page, failed);
 }
 
 void mcp_handle_tools_list(struct mcp_call *c)

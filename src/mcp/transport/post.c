@@ -73,12 +73,11 @@ void posts_set_dropped(int status)
 
 void post_refuse(struct http_exchange *x, struct rpc_refusal *no)
 {
-    json_t *body = rpc_refusal_json(no);
+    json_auto_t *body = rpc_refusal_json(no);
     if (body)
         http_reply_json(x, no->status, body);
     else
         http_reply(x, 500, NULL, NULL, 0);
-    json_decref(body);
     rpc_refusal_clear(no);
 }
 
@@ -493,10 +492,9 @@ static void receive_element(struct post *p, const char *owner, json_t *element, 
         (void)mcp_receive(server.mcp, &from, &m);
         return;
     }
-    json_t *answer = rpc_refusal_json(&no);
+    json_auto_t *answer = rpc_refusal_json(&no);
     if (answer)
         send_answer(p, answer);
-    json_decref(answer);
     rpc_refusal_clear(&no);
 }
 

@@ -158,10 +158,9 @@ static void receive_element(struct client *c, json_t *element, size_t length)
         receive(c, &m);
         return;
     }
-    json_t *message = rpc_refusal_json(&no);
+    json_auto_t *message = rpc_refusal_json(&no);
     if (message)
         stream_send(c->stream, message);
-    json_decref(message);
     rpc_refusal_clear(&no);
 }
 

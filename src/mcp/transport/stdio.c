@@ -274,13 +274,13 @@ static bool append_text(struct mcp_stdio *io, json_t *id, const char *result, si
 
 static void put_dropped(struct mcp_stdio *io, json_t *id)
 {
-    json_t *no = rpc_error_json(id, MCP_INTERNAL_ERROR,
-                                "the answer was dropped: memory is out, or the client does not "
-                                "read its answers",
-                                NULL);
+    json_auto_t *no =
+        rpc_error_json(id, MCP_INTERNAL_ERROR,
+                       "the answer was dropped: memory is out, or the client does not "
+                       "read its answers",
+                       NULL);
     if (no)
         (void)append(io, no);
-    json_decref(no);
 }
 
 static void put(struct mcp_stdio *io, json_t *message)
@@ -320,10 +320,9 @@ static void drop_call(struct mcp_outlet *o)
 
 static void put_refusal(struct mcp_stdio *io, struct rpc_refusal *no)
 {
-    json_t *message = rpc_refusal_json(no);
+    json_auto_t *message = rpc_refusal_json(no);
     if (message)
         put(io, message);
-    json_decref(message);
     rpc_refusal_clear(no);
 }
 
