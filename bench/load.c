@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "cli/bench_load.h"
+#include "bench_load.h"
 #include "cli/cli.h"
 #include "config/config.h"
 

@@ -16,8 +16,8 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "env/envs.h"
-#include "json/whole.h"
 #include "run/import_names.h"
+#include "json/whole.h"
 
 enum { QUOTE_MAX = 96, DEPTH_MAX = 10, CLAUSES_MAX = 20 };
 

@@ -2,7 +2,7 @@
 //
 // bench_load: see bench_load.h.
 
-#include "cli/bench_load.h"
+#include "bench_load.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_load: runs in boxes under load, without a server.  `constrictor bench` and the measuring
-// program bench/load.c use it.
+// bench_load: runs in boxes under load, without a server, for load.c.
 //
 // Each load is a child of the calling process that becomes a keeper with a gate of its own.  The
 // figures come back through shared memory.  Meanwhile the caller, which has its rights, looks at
 // the other processes when the gate asks.
 
-#ifndef CONSTRICTOR_CLI_BENCH_LOAD_H
-#define CONSTRICTOR_CLI_BENCH_LOAD_H
+#ifndef CONSTRICTOR_BENCH_LOAD_H
+#define CONSTRICTOR_BENCH_LOAD_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
