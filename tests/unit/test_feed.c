@@ -169,14 +169,15 @@ static void a_question_reaches_the_client_and_counts_as_output(void **state)
     turn();
     assert_int_equal(asked, 1);
     assert_true(run_is_asking(&r));
+    assert_int_equal(run_feed(&r, "Ada\n", 4), 0);
+    assert_false(run_is_asking(&r));
+    want();
     assert_string_equal(prompt, "name? ");
     for (int i = 0; i < 100; i++) {
         say_flagged(FRAME_ASK, 0, 6, 0, "name? ", 6);
         turn();
     }
     assert_true(asked > 5 && asked < 20); // output_bytes is 1000
-    assert_int_equal(run_feed(&r, "Ada\n", 4), 0);
-    assert_false(run_is_asking(&r));
 }
 
 // ---- boxes that lie -----------------------------------------------------------------------------
