@@ -147,6 +147,12 @@ const struct field execute_rows[] = {
      .help = "bytes for the standard input as base64, instead of 'stdin'",
      .into = INTO_STDIN_BASE64},
     {.name = "interactive",
+     .on = EXECUTE_TOOL,
+     .type = FIELD_BOOLEAN,
+     .help =
+         "true: input() asks the person at the client, where the client can (elicitation); else it "
+         "raises EOFError"},
+    {.name = "interactive",
      .on = EXECUTE_RUN,
      .type = FIELD_BOOLEAN,
      .help = "true: a person answers input() while the code runs, with POST /sessions/{id}/input; "

@@ -14,6 +14,7 @@ import time
 import pytest
 import rest_client
 from exercises import EXERCISES
+from mcp_client import several, text
 
 KEYS = "ada:key-of-ada\nbob:key-of-bob\n"
 ASK = "name = input('Name? ')\nprint('Hello', name)"
@@ -219,3 +220,46 @@ def test_code_that_lies_about_stdin_harms_its_own_run_only(api, code):
     for fields in ({}, {"stdin": "x" * 200_000}):
         api.run(find + code, timeout=2, **fields)
     assert api.run("print(input())", stdin="fine\n")["stdout"] == "fine\n"
+
+
+# ---- MCP: elicitation ----------------------------------------------------------------------------
+
+
+def typed(*texts):
+    """A client whose person types these, and then declines."""
+    left = list(texts)
+    return lambda params: {"action": "accept", "content": {"text": left.pop(0)}} if left else {"action": "decline"}
+
+
+def test_input_asks_the_person_at_the_client(cli):
+    asked = []
+    with several(cli) as make:
+        c = make(capabilities={"elicitation": {}})
+        says = typed("Ada", "36")
+        c.on_request = {"elicitation/create": lambda params: asked.append(params) or says(params)}
+        code = "print(input('Name? '), input('Age? '))\ntry: input()\nexcept EOFError: print('end')"
+        done = c.python(code, interactive=True)
+        assert done["structuredContent"]["stdout"] == "Name? Age? Ada 36\nend\n", done
+        assert [("Name? " in p["message"], "Age? " in p["message"]) for p in asked] == [(1, 0), (0, 1), (0, 0)]
+        assert "code" in asked[0]["message"]
+        assert "EOFError" in text(c.python("input()")) and len(asked) == 3  # nobody is asked unless it is wanted
+        c.on_request = {"elicitation/create": lambda params: {"action": "accept", "content": {"text": 1}}}
+        assert "EOFError" in text(c.python("input()", interactive=True))
+        assert "Ada" in text(c.python("print(input())", interactive=True, stdin="Ada\n"))
+
+
+def test_a_client_without_elicitation_gets_eof(cli):
+    with several(cli) as make:
+        done = text(make().python("input('Name? ')", interactive=True))
+        assert "EOFError" in done and "'stdin'" in done
+
+
+def test_a_client_that_refuses_the_question_gets_eof_and_one_that_waits_the_limit(cli):
+    with several(cli) as make:
+        c = make(capabilities={"elicitation": {}})
+        c.on_request = {}  # answers with an error
+        assert "EOFError" in text(c.python("input()", interactive=True))
+        c.on_request = {"elicitation/create": lambda params: time.sleep(3) or {"action": "decline"}}
+        done = c.python("input()", interactive=True, timeout=0.5)
+        assert done["structuredContent"]["verdict"] == "timeout_wall", done
+        assert "alive" in text(c.python("print('alive')"))

@@ -20,7 +20,7 @@ struct question {
     uint64_t number; // its id on the wire
     struct mcp_call *call;
     char key[64];
-    bool open;
+    bool open, may_refuse;
 };
 
 struct mcp_questions {
@@ -137,7 +137,8 @@ static void ask_legacy(struct mcp_call *c, const struct mcp_question *questions,
     asked->then = then;
     for (size_t i = 0; i < count; i++) {
         struct question *item = &asked->items[asked->count];
-        *item = (struct question){.number = ++client->next_question, .call = c};
+        *item = (struct question){
+            .number = ++client->next_question, .call = c, .may_refuse = questions[i].may_refuse};
         snprintf(item->key, sizeof item->key, "%s", questions[i].key);
         if (!tsearch(item, &client->questions, compare)) {
             mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "the server is out of memory");
@@ -172,14 +173,17 @@ void mcp_client_answered(struct mcp_client *client, const struct rpc_message *m)
     item->open = false;
     asked->open--;
     json_t *result = json_object_get(m->message, "result");
-    if (!json_is_object(result)) {
+    if (!json_is_object(result) && item->may_refuse)
+        result = NULL;
+    else if (!json_is_object(result)) {
         const char *text =
             json_string_value(json_object_get(json_object_get(m->message, "error"), "message"));
         mcp_fail(c, MCP_INTERNAL_ERROR, NULL, "the client did not answer '%s': %.200s", item->key,
                  text ? text : "no reason given");
         return;
     }
-    (void)json_object_set(asked->answers, item->key, result);
+    (void)json_object_set_new(asked->answers, item->key,
+                              result ? json_incref(result) : json_null());
     if (asked->open == 0) {
         json_t *answers = json_incref(asked->answers);
         asked->then(c, answers); // may end the call, or ask again

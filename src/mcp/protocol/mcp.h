@@ -197,6 +197,7 @@ struct mcp_question {
     const char *key;    // names the answer
     const char *method; // "elicitation/create", "sampling/createMessage", "roots/list"
     json_t *params;     // taken; NULL for roots/list
+    bool may_refuse;    // legacy: an error in place of an answer is the answer null
 };
 
 enum { MCP_QUESTIONS_MAX = 8 };

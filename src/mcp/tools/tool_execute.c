@@ -122,6 +122,28 @@ static int read_request(struct mcp_call *c, json_t *arguments, struct exec_reque
     return -1;
 }
 
+static bool can_ask(const struct mcp_call *c)
+{
+    json_t *modes = json_object_get(c->capabilities, "elicitation");
+    return mcp_client_can(c, "elicitation") &&
+           !(json_object_get(modes, "url") && !json_object_get(modes, "form"));
+}
+
+// A modern call or a task would have to end, or pause, while its code goes on.
+static void add_person(struct mcp_call *c, json_t *arguments, struct exec_request *q)
+{
+    bool background = json_is_true(json_object_get(arguments, "background"));
+    if (!json_is_true(json_object_get(arguments, "interactive")))
+        return;
+    if (c->client && !c->modern && !c->task && !background && can_ask(c)) {
+        q->has_stdin = q->stdin_open = true;
+        q->on_ask = tool_run_ask;
+    } else {
+        q->no_stdin = "EOF when reading a line: this client cannot ask a person; pass the input as "
+                      "'stdin'";
+    }
+}
+
 static void execute(struct mcp_call *c)
 {
     const struct config *config = c->mcp->config;
@@ -136,6 +158,7 @@ static void execute(struct mcp_call *c)
         exec_request_clear(q);
         return;
     }
+    add_person(c, arguments, q);
     tool_session_plan(c->mcp, arguments, &fresh);
     q->plan = &fresh;
     q->wall_ms = wall_ms_of(c, arguments);
@@ -187,13 +210,6 @@ static void consented(struct mcp_call *c, json_t *answers)
 {
     if (tool_has_consent(c, answers))
         execute(c);
-}
-
-static bool can_ask(const struct mcp_call *c)
-{
-    json_t *modes = json_object_get(c->capabilities, "elicitation");
-    return mcp_client_can(c, "elicitation") &&
-           !(json_object_get(modes, "url") && !json_object_get(modes, "form"));
 }
 
 void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *layer,

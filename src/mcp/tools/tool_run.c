@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "mcp/tools/answer.h"
 #include "mcp/tools/file_resources.h"
 #include "mcp/tools/tool_run_internal.h"
 #include "mcp/tools/tools.h"
@@ -183,6 +184,49 @@ static void on_done(struct exec *x)
     run->runs->code_length -= run->code_length;
     run->code_length = 0;
     background_finish(run);
+}
+
+// ---- a person answers input() -------------------------------------------------------------------
+
+// Declined, cancelled or refused: the end of stdin.
+static void on_answer(struct mcp_call *c, json_t *answers)
+{
+    struct tool_run *run = c->work;
+    json_t *answer = json_object_get(answers, "input"),
+           *text = json_object_get(json_object_get(answer, "content"), "text");
+    const char *action = json_string_value(json_object_get(answer, "action"));
+    struct run *r = run && run->exec ? run->exec->run : NULL;
+    if (!r || !run_is_fed(r))
+        return; // the run is over; its answer is on its way
+    bool accepted = action && strcmp(action, "accept") == 0 && json_is_string(text);
+    json_t *line = accepted ? json_sprintf("%s\n", json_string_value(text)) : NULL;
+    if (!line || run_feed(r, json_string_value(line), json_string_length(line)) < 0)
+        (void)run_feed(r, "", 0);
+    json_decref(line);
+}
+
+void tool_run_ask(struct exec *x, const char *prompt, size_t length)
+{
+    struct tool_run *run = x->request.argument;
+    struct mcp_call *c = run ? run->call : NULL;
+    size_t size = 0;
+    if (!c)
+        return; // it was cancelled
+    // SECURITY: the prompt is the code's, so the person is told that the code asks.
+    _cleanup_free_ char *clean = answer_clean(prompt, length, true, &size);
+    struct mcp_question question = {
+        .key = "input",
+        .method = "elicitation/create",
+        .may_refuse = true,
+        .params = json_pack("{s:o, s:{s:s, s:{s:{s:s, s:s}}, s:[s]}}", "message",
+                            json_sprintf("The running code asks for input: %s", clean ? clean : ""),
+                            "requestedSchema", "type", "object", "properties", "text", "type",
+                            "string", "title", "Input", "required", "text"),
+    };
+    if (question.params)
+        mcp_ask(c, &question, 1, NULL, on_answer);
+    else
+        (void)run_feed(x->run, "", 0);
 }
 
 // ---- the beginning ------------------------------------------------------------------------------

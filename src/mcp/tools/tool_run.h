@@ -39,6 +39,9 @@ unsigned tool_runs_background_max(const struct gate *g);  // at one time
 // what the request owns, also on failure.
 void tool_run_start(struct mcp_call *c, const struct tool_run_plan *plan);
 
+// `on_ask` of a request: asks the person at the client of the run's call, which can be asked.
+void tool_run_ask(struct exec *x, const char *prompt, size_t length);
+
 // Answers with the result of a background run, or with its output so far when it still runs after
 // `wait_ms`.
 void tool_run_check(struct mcp_call *c, const char *id, uint64_t wait_ms);
