@@ -44,6 +44,9 @@
 #ifndef MOVE_MOUNT_F_EMPTY_PATH
 #define MOVE_MOUNT_F_EMPTY_PATH 0x00000004
 #endif
+#ifndef MOVE_MOUNT_T_SYMLINKS
+#define MOVE_MOUNT_T_SYMLINKS 0x00000010
+#endif
 #ifndef AT_RECURSIVE
 #define AT_RECURSIVE 0x8000
 #endif
@@ -434,7 +437,8 @@ static void hide(const struct jail_plan *plan)
             continue;
         int fd = (int)syscall(SYS_open_tree, AT_FDCWD, JAIL_EMPTY, OPEN_TREE_CLONE | O_CLOEXEC);
         if (fd < 0 || syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0 ||
-            syscall(SYS_move_mount, fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+            syscall(SYS_move_mount, fd, "", AT_FDCWD, path,
+                    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_SYMLINKS) < 0)
             die(JAIL_ROOT, path);
         (void)close(fd);
     }

@@ -4,6 +4,8 @@
 import ast
 import json
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -66,6 +68,33 @@ def test_the_files_of_the_hosts_packages_are_not_in_a_box(cli, installed):
     found = cli.run(FOLDERS, "--python", HOST)
     assert found.verdict == "ok" and "packages" in found.stdout, found
     assert not any(ast.literal_eval(found.stdout).values()), found
+
+
+def make_interpreter(cli, link):
+    """A Python in a folder of its own, with Debian's library; its packages are in a folder or behind a link to one."""
+    top, real = cli.folder / "python", os.path.realpath(HOST)
+    library = top / "lib" / os.path.basename(real)
+    library.mkdir(parents=True)
+    (top / "bin").mkdir()
+    shutil.copy(real, top / "bin" / "python3")
+    for entry in pathlib.Path("/usr/lib", library.name).iterdir():
+        (library / entry.name).symlink_to(entry)
+    packages = top / "packages"
+    packages.mkdir()
+    (packages / "hosts_own.py").write_text("VALUE = 5\n")
+    for folder in (top / "lib/python3/dist-packages", library / "site-packages"):
+        folder.parent.mkdir(exist_ok=True)
+        folder.symlink_to(packages) if link else shutil.copytree(packages, folder)
+    return top / "bin" / "python3"
+
+
+@pytest.mark.parametrize("link", [False, True], ids=["folder", "link"])
+def test_an_interpreter_in_a_folder_of_its_own(cli, link):
+    python = make_interpreter(cli, link)
+    code = "import sys\nprint(sys.prefix)\nimport hosts_own"
+    hidden = cli.run(code, "--python", python)
+    assert hidden.stdout == f"{python.parent.parent}\n" and hidden.json["error"]["type"] == "ModuleNotFoundError", hidden
+    assert cli.run(code, "--python", python, "--host-packages").verdict == "ok"
 
 
 def test_interpreters_that_code_starts_see_none_either(cli, installed):
