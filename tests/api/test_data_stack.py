@@ -139,6 +139,23 @@ def test_killed_in_the_middle_and_started_again(cli, index):
         filled(rest)
 
 
+def test_two_servers_that_start_at_once_install_it_together(cli, index):
+    with data(cli, index) as one, data(cli, index) as two:
+        for rest in (one, two):
+            filled(rest)
+            assert run(rest, "import pandas\npandas.VALUE")["result"] == "5"
+            assert wait_until(lambda rest=rest: "is ready after" in rest.server.stderr()), rest.server.stderr()
+
+
+def test_the_environment_is_deleted_while_it_is_the_default(cli, index):
+    with data(cli, index) as rest:
+        filled(rest)
+        assert rest.ask("DELETE", "/environments/data").status in (200, 204)
+        assert packages(rest) == set() and run(rest, "1 + 1")["result"] == "2"
+    with data(cli, index) as rest:
+        filled(rest)
+
+
 def test_without_an_index_the_error_names_what_to_do(cli):
     with serving(cli, "--environment", "data", "--index-url", "http://127.0.0.1:9/simple") as rest:
         assert wait_until(lambda: "could not be filled" in rest.server.stderr()), rest.server.stderr()
