@@ -89,8 +89,12 @@ static void list_before(struct exec *x)
 static void on_written(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {
     struct exec *x = argument;
+    struct session *s = x->run->request.session;
     (void)b;
     x->work->op = NULL;
+    if (s && x->work->save && !reply->error.message[0])
+        session_save_bytes(s, &reply->file, x->work->save, x->work->save_length);
+    x->work->save = NULL;
     free(TAKE_PTR(x->work->bytes));
     if (reply->error.message[0]) {
         err_wrap(&reply->error, "files: '%s'", x->work->path);
@@ -124,6 +128,8 @@ static void write_next(struct exec *x)
     if (coded)
         data = w->bytes =
             decode_base64(json_string_value(coded), json_string_length(coded), &length);
+    w->save = data;
+    w->save_length = length;
     if (data)
         w->op = scratch_write(x->run->box, w->path, data, length, on_written, x, &e);
     else
@@ -459,6 +465,7 @@ void exec_free(struct exec *x)
 static int set_session(struct exec *x, json_t *o)
 {
     struct exec_work *w = x->work;
+    const struct session *s = x->session;
     char hint[640];
     int failed =
         json_object_set_new(o, "session", json_string(x->session_id)) |
@@ -473,6 +480,13 @@ static int set_session(struct exec *x, json_t *o)
     if (w->lost)
         snprintf(hint, sizeof hint, "%s%sthe session ended with this run; its variables are lost",
                  old ? old : "", old ? "; " : "");
+    else if (w->opened && s && (s->restored || s->not_restored))
+        snprintf(hint, sizeof hint,
+                 "%s%sthe session of this name before %s and was opened again: %u of its files are "
+                 "back in /mnt/data, %u are not; its variables and imports are gone",
+                 old ? old : "", old ? "; " : "",
+                 w->previous == SESSION_OPEN ? "ended" : session_end_words[w->previous],
+                 s->restored, s->not_restored);
     else if (w->opened && w->previous != SESSION_OPEN)
         snprintf(hint, sizeof hint, "%s%sthis is a new session: the one of this name before %s",
                  old ? old : "", old ? "; " : "", session_end_words[w->previous]);

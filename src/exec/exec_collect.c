@@ -128,6 +128,11 @@ static void on_collected(const struct live_box *b, struct scratch_reply *reply, 
         bool stored = copy && store_end(copy, reply->file.size, &w->artifact, &w->store_error) == 0;
         if (copy && !stored)
             w->file_error = w->store_error;
+        struct session *s = x->run->request.session;
+        if (s && stored)
+            session_note_saved(s);
+        else if (s && s->is_saved) // an older version must not come back in its place
+            session_drop_saved(s, w->artifact.path);
         note_file(x, &w->artifact, stored, w->store_error.message[0] ? &w->store_error : NULL);
     }
     collect_next(x);
@@ -156,6 +161,21 @@ static void forget_ctime(struct scratch_list *l)
         l->files[i].ctime_ns = 0;
 }
 
+// What was removed, and what is not collected, does not come back when the session is opened again.
+static void drop_saved(struct session *s, const struct scratch_list *before,
+                       const struct exec_work *w)
+{
+    for (size_t i = w->change_count; i < w->all_changes; i++)
+        session_drop_saved(s, w->now.files[w->changes[i]].path);
+    for (size_t i = 0, j = 0; i < before->count && !w->now.left_out; i++) {
+        const char *path = before->files[i].path;
+        while (j < w->now.count && strcmp(w->now.files[j].path, path) < 0)
+            j++;
+        if (j == w->now.count || strcmp(w->now.files[j].path, path) != 0)
+            session_drop_saved(s, path);
+    }
+}
+
 static void on_after(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {
     struct exec *x = argument;
@@ -182,10 +202,13 @@ static void on_after(const struct live_box *b, struct scratch_reply *reply, void
     w->omitted += w->now.left_out;
     w->odd = w->now.odd;
     size_t most = x->request.files_max ? x->request.files_max : EXEC_FILES_MAX;
+    w->all_changes = w->change_count;
     if (w->change_count > most) {
         w->omitted += w->change_count - most;
         w->change_count = most;
     }
+    if (s && s->is_saved)
+        drop_saved(s, before, w);
     collect_next(x);
 }
 

@@ -27,11 +27,14 @@ struct exec_work {
     char path[SCRATCH_PATH_MAX + 1]; // of the file that is written
     unsigned char *stdin_bytes;      // decoded base64; NULL: it is text
     unsigned char *bytes;            // its decoded base64; NULL: it is text
+    const void *save;                // its bytes; borrowed
+    size_t save_length;
     struct scratch_list before, now;
     bool asked;  // the list `now` was asked for
     bool listed; // `now` is known
     size_t *changes;
     size_t change_count, change; // `change`: the next one to collect
+    size_t all_changes;          // with those beyond the bound
     json_t *files;
     uint64_t omitted;
     uint64_t odd;         // links, pipes, names that cannot be shown: never listed

@@ -34,7 +34,7 @@
 // session_check_name() of session/session.h, and handles; "": none.
 #define FORM_SESSION "^" FORM_PRINTABLE("0,128")
 #define FORM_SESSION_GIVEN "^" FORM_PRINTABLE("1,128")
-#define FORM_SESSION_NAME "^(?!ses_)" FORM_PRINTABLE("0,128")
+#define FORM_SESSION_NAME "^(?!ses_(?!.{23}$))" FORM_PRINTABLE("0,128")
 #define FORM_SESSION_NEW "^(?!ses_)" FORM_PRINTABLE("1,128")
 #define FORM_ARTIFACT "^" FORM_BYTES_1024("[\\s\\S]") FORM_PRINTABLE("1,1024")
 

@@ -26,7 +26,8 @@ static const char schema[] =
     " key TEXT NOT NULL UNIQUE,"
     " token TEXT NOT NULL, owner TEXT NOT NULL, place TEXT NOT NULL, execution TEXT NOT NULL,"
     " path TEXT NOT NULL, mime TEXT NOT NULL, size INTEGER NOT NULL, modified INTEGER NOT NULL,"
-    " created INTEGER NOT NULL, expires INTEGER NOT NULL, replaced INTEGER NOT NULL);"
+    " created INTEGER NOT NULL, expires INTEGER NOT NULL,"
+    " replaced INTEGER NOT NULL);" // 1: by a later version; 2: its file was removed
     "CREATE INDEX artifact_path ON artifact(owner, place, path, replaced);"
     "CREATE INDEX artifact_age ON artifact(owner, id);"
     "CREATE INDEX artifact_expires ON artifact(expires);"
@@ -39,7 +40,13 @@ static const char schema[] =
 // Sums are computed anew at each start, so no crash can make them wrong.
 static const char session_schema[] =
     "CREATE TEMP TABLE usage(owner TEXT PRIMARY KEY, files INTEGER, bytes INTEGER) WITHOUT ROWID;"
-    "INSERT INTO temp.usage SELECT owner, COUNT(*), SUM(size) FROM artifact GROUP BY owner;";
+    "INSERT INTO temp.usage SELECT owner, COUNT(*), SUM(size) FROM artifact GROUP BY owner;"
+    // Names of sessions, as long as they have files.
+    "CREATE TABLE IF NOT EXISTS session(owner TEXT NOT NULL, name TEXT NOT NULL, "
+    "place TEXT NOT NULL, PRIMARY KEY(owner, name)) WITHOUT ROWID;"
+    "CREATE UNIQUE INDEX IF NOT EXISTS session_place ON session(owner, place);"
+    "DELETE FROM session WHERE NOT EXISTS (SELECT 1 FROM artifact WHERE "
+    "artifact.owner = session.owner AND artifact.place = session.place);";
 
 #define COLUMNS "id, token, owner, place, execution, path, mime, size, modified, created, expires"
 #define STATEMENTS(X)                                                                              \
@@ -63,7 +70,7 @@ static const char session_schema[] =
                  "LIMIT 1 OFFSET ?1)")                                                             \
     X(BY_KEY, "SELECT " COLUMNS " FROM artifact WHERE key = ?1")                                   \
     X(BY_PATH, "SELECT " COLUMNS " FROM artifact WHERE owner = ?1 AND place = ?2 AND path = ?3 "   \
-               "AND replaced = 0 LIMIT 1")                                                         \
+               "AND replaced <> 1 ORDER BY id DESC LIMIT 1")                                       \
     X(AFTER, "SELECT " COLUMNS " FROM artifact WHERE id > ?1 ORDER BY id LIMIT ?2")                \
     X(DUE, "SELECT " COLUMNS " FROM artifact WHERE expires <= ?1 ORDER BY expires LIMIT ?2")       \
     X(OLDEST, "SELECT " COLUMNS " FROM artifact WHERE owner = ?1 ORDER BY id LIMIT ?2")            \
@@ -78,7 +85,17 @@ static const char session_schema[] =
                     "replaced = 0 AND expires > ?3")                                               \
     X(COUNT_ALL, "SELECT COUNT(*) FROM artifact WHERE owner = ?1 AND replaced = 0 AND "            \
                  "expires > ?2")                                                                   \
-    X(FIRST_DUE, "SELECT MIN(expires) FROM artifact")
+    X(FIRST_DUE, "SELECT MIN(expires) FROM artifact")                                              \
+    X(RETIRE, "UPDATE artifact SET replaced = 2 WHERE owner = ?1 AND place = ?2 AND replaced = 0 " \
+              "AND (path = ?3 OR (path > ?3 || '/' AND path < ?3 || '0'))")                        \
+    X(PROLONG, "UPDATE artifact SET expires = ?3 WHERE owner = ?1 AND place = ?2 AND "             \
+               "replaced = 0")                                                                     \
+    X(NAME_SET, "INSERT OR REPLACE INTO session(owner, name, place) VALUES(?1, ?2, ?3)")           \
+    X(NAME_DROP, "DELETE FROM session WHERE owner = ?1 AND place = ?2")                            \
+    X(NAME_UNUSED, "DELETE FROM session WHERE owner = ?1 AND place = ?2 AND NOT EXISTS "           \
+                   "(SELECT 1 FROM artifact WHERE owner = ?1 AND place = ?2)")                     \
+    X(BY_NAME, "SELECT place FROM session WHERE owner = ?1 AND name = ?2")                         \
+    X(NAME_OF, "SELECT name FROM session WHERE owner = ?1 AND place = ?2")
 
 enum statement {
 #define X(name, sql) S_##name,
@@ -204,7 +221,30 @@ int catalogue_remove(struct catalogue *c, const struct catalogue_row *row, enum 
         r = use(c, a->owner, -1, -(int64_t)a->size, e);
     if (r == 0 && link_key(a->token, catalogue_name(a), key) == 0)
         r = database_run(&c->db, e, S_GONE_ADD, "sii", key, (int64_t)end, now_ms);
-    return r;
+    return r < 0 ? r : database_run(&c->db, e, S_NAME_UNUSED, "ss", a->owner, a->holder);
+}
+
+int catalogue_retire(struct catalogue *c, const char *owner, const char *holder, const char *path,
+                     struct err *e)
+{
+    return database_run(&c->db, e, S_RETIRE, "sss", owner, holder, path);
+}
+
+int catalogue_prolong(struct catalogue *c, const char *owner, const char *holder,
+                      int64_t expires_ms, struct err *e)
+{
+    return database_run(&c->db, e, S_PROLONG, "ssi", owner, holder, expires_ms);
+}
+
+int catalogue_set_name(struct catalogue *c, const char *owner, const char *holder, const char *name,
+                       struct err *e)
+{
+    return database_run(&c->db, e, S_NAME_SET, "sss", owner, name, holder);
+}
+
+int catalogue_forget_name(struct catalogue *c, const char *owner, const char *holder, struct err *e)
+{
+    return database_run(&c->db, e, S_NAME_DROP, "ss", owner, holder);
 }
 
 int catalogue_trim(struct catalogue *c, int64_t now_ms, struct err *e)
@@ -254,6 +294,27 @@ bool catalogue_ended(struct catalogue *c, const char *token, const char *name,
         return false;
     *ret = (enum catalogue_end)reason;
     return true;
+}
+
+static bool take_text(sqlite3_stmt *s, char *ret, size_t cap)
+{
+    bool found = sqlite3_step(s) == SQLITE_ROW;
+    if (found)
+        database_text(s, 0, ret, cap);
+    database_finish(s);
+    return found;
+}
+
+bool catalogue_by_name(struct catalogue *c, const char *owner, const char *name, char *ret,
+                       size_t cap)
+{
+    return take_text(database_bind(&c->db, S_BY_NAME, "ss", owner, name), ret, cap);
+}
+
+bool catalogue_name_of(struct catalogue *c, const char *owner, const char *holder, char *ret,
+                       size_t cap)
+{
+    return take_text(database_bind(&c->db, S_NAME_OF, "ss", owner, holder), ret, cap);
 }
 
 size_t catalogue_after(struct catalogue *c, int64_t id, struct catalogue_row *ret, size_t cap)

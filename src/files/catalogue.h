@@ -79,6 +79,20 @@ uint64_t catalogue_count(struct catalogue *c, const char *owner, const char *hol
 int64_t catalogue_first_due(struct catalogue *c);                               // -1: none
 struct store_figures catalogue_figures(struct catalogue *c, const char *owner); // NULL: all
 
+// For the functions of store.h with these names.
+int catalogue_retire(struct catalogue *c, const char *owner, const char *holder, const char *path,
+                     struct err *e);
+int catalogue_prolong(struct catalogue *c, const char *owner, const char *holder,
+                      int64_t expires_ms, struct err *e);
+int catalogue_set_name(struct catalogue *c, const char *owner, const char *holder, const char *name,
+                       struct err *e);
+int catalogue_forget_name(struct catalogue *c, const char *owner, const char *holder,
+                          struct err *e);
+bool catalogue_by_name(struct catalogue *c, const char *owner, const char *name, char *ret,
+                       size_t cap);
+bool catalogue_name_of(struct catalogue *c, const char *owner, const char *holder, char *ret,
+                       size_t cap);
+
 // The part after the last slash.
 const char *catalogue_name(const struct artifact *a);
 

@@ -57,6 +57,8 @@ struct store {
     struct event_base *base;
     struct timer sweep;
     int64_t noted_ms; // when a failure was last logged
+    bool (*is_alive)(const char *owner, const char *holder, void *argument); // NULL: none
+    void *alive_argument;
 };
 
 // Files of deleted rows; removed once the deletion is committed.
@@ -160,6 +162,18 @@ static int drop_rows(struct store *s, const struct catalogue_row *rows, size_t c
     return r < 0 ? -1 : (int)count;
 }
 
+static bool prolong_living(struct store *s, const struct catalogue_row *rows, size_t count)
+{
+    bool any = false;
+    for (size_t i = 0; s->is_alive && i < count; i++) {
+        if (!s->is_alive(rows[i].a.owner, rows[i].a.holder, s->alive_argument))
+            continue;
+        store_prolong(s, rows[i].a.owner, rows[i].a.holder);
+        any = true;
+    }
+    return any;
+}
+
 static void on_sweep(void *argument)
 {
     struct store *s = argument;
@@ -168,6 +182,8 @@ static void on_sweep(void *argument)
     int r = -1;
     if (rows) {
         size_t count = catalogue_due(s->catalogue, now_ms(), rows, CATALOGUE_BATCH);
+        if (prolong_living(s, rows, count)) // what is still due are older versions
+            count = catalogue_due(s->catalogue, now_ms(), rows, CATALOGUE_BATCH);
         r = drop_rows(s, rows, count, END_EXPIRED, &e);
         if (r < 0)
             log_err(LOG_ERROR, &e);
@@ -488,6 +504,12 @@ int store_write(struct store_copy *copy, const void *data, size_t length, uint64
     return r;
 }
 
+void store_set_modified(struct store_copy *copy, int64_t modified_ms)
+{
+    if (copy)
+        copy->a.modified_ms = modified_ms;
+}
+
 int store_end(struct store_copy *copy, uint64_t size, struct artifact *ret, struct err *e)
 {
     struct store *s = copy->store;
@@ -571,6 +593,69 @@ unsigned store_delete(struct store *s, const char *owner, const char *holder, co
     }
     free(rows);
     return total;
+}
+
+// ---- files of sessions --------------------------------------------------------------------------
+
+void store_retire(struct store *s, const char *owner, const char *holder, const char *path)
+{
+    struct err e;
+    if (catalogue_retire(s->catalogue, owner, holder, path, &e) < 0)
+        log_err(LOG_WARN, &e);
+}
+
+int store_set_name(struct store *s, const char *owner, const char *holder, const char *name,
+                   struct err *e)
+{
+    return catalogue_set_name(s->catalogue, owner, holder, name, e);
+}
+
+bool store_by_name(struct store *s, const char *owner, const char *name,
+                   char ret_holder[STORE_HOLDER_MAX + 1])
+{
+    return catalogue_by_name(s->catalogue, owner, name, ret_holder, STORE_HOLDER_MAX + 1);
+}
+
+bool store_name_of(struct store *s, const char *owner, const char *holder, char *ret, size_t cap)
+{
+    return catalogue_name_of(s->catalogue, owner, holder, ret, cap);
+}
+
+void store_forget_name(struct store *s, const char *owner, const char *holder)
+{
+    struct err e;
+    if (catalogue_forget_name(s->catalogue, owner, holder, &e) < 0)
+        log_err(LOG_WARN, &e);
+}
+
+bool store_holds(struct store *s, const char *owner, const char *holder)
+{
+    return catalogue_count(s->catalogue, owner, holder, now_ms()) > 0;
+}
+
+void store_prolong(struct store *s, const char *owner, const char *holder)
+{
+    _cleanup_free_ struct artifact *list = NULL;
+    int64_t expires_ms = now_ms() + (int64_t)s->config->artifact_ms;
+    struct timespec end = {.tv_sec = expires_ms / 1000 + 1}, times[2] = {end, end};
+    uint64_t more;
+    struct err e;
+    size_t count = store_list(s, owner, holder, &list, &more);
+    for (size_t i = 0; i < count; i++) { // as finish_file()
+        char name[NAME_SIZE];
+        if (name_of(list[i].token, STATE_FILE_PREFIX, name) == 0)
+            (void)utimensat(s->folder, name, times, AT_SYMLINK_NOFOLLOW);
+    }
+    if (catalogue_prolong(s->catalogue, owner, holder, expires_ms, &e) < 0)
+        log_err(LOG_WARN, &e);
+}
+
+void store_set_alive(struct store *s,
+                     bool (*is_alive)(const char *owner, const char *holder, void *argument),
+                     void *argument)
+{
+    s->is_alive = is_alive;
+    s->alive_argument = argument;
 }
 
 struct store_figures store_figures(struct store *s, const char *owner)

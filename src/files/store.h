@@ -60,6 +60,7 @@ struct store_copy *store_begin(struct store *s, const struct artifact *a, struct
 // Writes bytes at any offset; bytes that are never written are 0.  0, or a negative code.
 int store_write(struct store_copy *copy, const void *data, size_t length, uint64_t offset,
                 struct err *e);
+void store_set_modified(struct store_copy *copy, int64_t modified_ms); // NULL: does nothing
 // The file is complete and has `size` bytes.  0 and `ret`, or a negative code; the copy is freed
 // either way.
 int store_end(struct store_copy *copy, uint64_t size, struct artifact *ret, struct err *e);
@@ -85,6 +86,23 @@ size_t store_list(struct store *s, const char *owner, const char *holder, struct
 
 // Deletes one artifact, or all of a holder (path NULL).  Returns how many.
 unsigned store_delete(struct store *s, const char *owner, const char *holder, const char *path);
+
+// The newest version of a path is not there any more, or of a folder: its link stays.
+void store_retire(struct store *s, const char *owner, const char *holder, const char *path);
+// A session that a client named; the name leads to its files as long as there are some.
+int store_set_name(struct store *s, const char *owner, const char *holder, const char *name,
+                   struct err *e);
+bool store_by_name(struct store *s, const char *owner, const char *name,
+                   char ret_holder[STORE_HOLDER_MAX + 1]);
+bool store_name_of(struct store *s, const char *owner, const char *holder, char *ret, size_t cap);
+void store_forget_name(struct store *s, const char *owner, const char *holder);
+bool store_holds(struct store *s, const char *owner, const char *holder); // any file
+// The newest versions expire after the configured time from now on.
+void store_prolong(struct store *s, const char *owner, const char *holder);
+// What a holder has does not expire while this says that it lives.
+void store_set_alive(struct store *s,
+                     bool (*is_alive)(const char *owner, const char *holder, void *argument),
+                     void *argument);
 
 struct store_figures {
     uint64_t files, bytes;

@@ -57,6 +57,7 @@ void rest_free(struct rest_call *c)
         keys_drop(TAKE_PTR(c->key));
     rest_moving_free(c->moving);
     rest_download_free(c->download);
+    rest_upload_free(c->upload);
     json_decref(c->body);
     json_decref(c->network);
     c->rest->body_bytes -= c->body_bytes;
@@ -558,7 +559,7 @@ int rest_make_plan(struct rest_call *c, const char *name)
     struct err e;
     session_plan_init(c->rest->gate, plan);
     plan->network = c->network;
-    if (name && session_check_name(name, strlen(name), &e) < 0) {
+    if (name && !session_is_handle(name) && session_check_name(name, strlen(name), &e) < 0) {
         rest_fail_err(c, &e);
         return -1;
     }

@@ -35,6 +35,7 @@ struct ndjson;
 struct rest_job;      // environments.c
 struct rest_moving;   // environment_files.c
 struct rest_download; // session_files.c
+struct rest_upload;   // session_files.c
 
 // A table of routes that the HTTP server knows.
 struct rest_mount {
@@ -77,6 +78,7 @@ struct rest_call {
     struct rest_job *job;
     struct rest_moving *moving;
     struct rest_download *download;
+    struct rest_upload *upload;
     struct batch *batch;
     struct rest_key *key;       // its answer is stored for repetitions
     struct rest_key *waits_for; // the call with this key that it repeats and waits for
@@ -97,6 +99,7 @@ void rest_handle(struct http_exchange *x, void *mount); // every route: of a str
 bool rest_streams_body(const struct http_exchange *x, void *rest, uint64_t *ret_max);
 void rest_moving_free(struct rest_moving *m);
 void rest_download_free(struct rest_download *d);
+void rest_upload_free(struct rest_upload *u);
 void rest_free(struct rest_call *c);
 bool rest_is_wanted(const struct rest_call *c); // the client listens, or may repeat the call
 void rest_drop_body(struct rest_call *c);       // for a call that waits for another one's answer

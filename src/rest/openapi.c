@@ -190,6 +190,8 @@ static const struct answer answers[] = {
         {"limits", "object", "memory_bytes, scratch_bytes, timeout, cpu_seconds, idle_timeout"},
         {"network", "any", "\"off\", or the rules of the session: allow and deny"},
         {"environment", "string", "environment of packages"},
+        {"restored_files", "integer", "-files that are back, of a session that was opened again"},
+        {"lost_files", "integer", "-kept files that could not be written back"},
         {"forked_from", "string", "-handle of the session that it was copied from"}}},
     {"Sessions", "Sessions of the caller", {
         {"sessions", "object", "open ones: name, or handle where there is no name -> Session"},

@@ -176,7 +176,8 @@ static const struct field session_fields[] = {
      .type = FIELD_STRING,
      .max = SESSION_NAME_CHARACTERS,
      .pattern = FORM_SESSION_NAME,
-     .help = "a name of your choice; it can be used wherever the handle can"},
+     .help = "a name of your choice; it can be used wherever the handle can; or the handle of a "
+             "session that ended: it is opened again with its files"},
     {.name = "session_id",
      .type = FIELD_STRING,
      .max = SESSION_NAME_CHARACTERS,

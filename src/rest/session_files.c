@@ -81,6 +81,9 @@ static void on_listed(const struct live_box *b, struct scratch_reply *reply, voi
 static void list_stored(struct rest_call *c, const struct err *e)
 {
     struct store *store = c->rest->gate->store;
+    char holder[STORE_HOLDER_MAX + 1];
+    if (store && store_by_name(store, c->owner, c->id, holder))
+        memcpy(c->id, holder, sizeof holder);
     _cleanup_free_ struct artifact *stored = NULL;
     uint64_t more = 0;
     size_t count = store ? store_list(store, c->owner, c->id, &stored, &more) : 0;
@@ -115,6 +118,55 @@ void rest_list_files(struct rest_call *c)
 
 // ---- writing ------------------------------------------------------------------------------------
 
+// A file on its way into a box goes into the store as well, so that it outlives the box.
+struct rest_upload {
+    struct artifact a;
+    struct store_copy *copy; // NULL: it is not kept
+    struct err error;        // why
+    uint64_t at;
+};
+
+void rest_upload_free(struct rest_upload *u)
+{
+    if (u && u->copy)
+        store_cancel(u->copy);
+    free(u);
+}
+
+static void begin_copy(struct rest_call *c)
+{
+    struct rest_upload *u = c->upload;
+    struct store *store = c->rest->gate->store;
+    uint64_t size = c->x->body_length, most = c->rest->config->file_size_bytes;
+    u->a.size = size < most ? size : most;
+    snprintf(u->a.owner, sizeof u->a.owner, "%s", c->owner);
+    snprintf(u->a.holder, sizeof u->a.holder, "%s", c->session);
+    snprintf(u->a.path, sizeof u->a.path, "%s", c->path);
+    u->copy = store ? store_begin(store, &u->a, &u->error) : NULL;
+}
+
+// The store may fail: the upload goes on.
+static void add_copy(struct rest_upload *u, const void *data, size_t length)
+{
+    if (u->copy && store_write(u->copy, data, length, u->at, &u->error) < 0)
+        store_cancel(TAKE_PTR(u->copy));
+    u->at += length;
+}
+
+static const struct artifact *end_copy(struct rest_call *c, const struct scratch_file *file)
+{
+    struct rest_upload *u = c->upload;
+    struct err e;
+    struct session *s = session_find(c->rest->gate, c->owner, c->session, &e);
+    store_set_modified(u->copy, file->mtime_ns / 1000000);
+    bool stored = u->copy && store_end(TAKE_PTR(u->copy), u->at, &u->a, &u->error) == 0;
+    if (s && stored)
+        session_note_saved(s);
+    else if (s)
+        session_drop_saved(s, c->path); // an older version must not come back in its place
+    return stored ? &u->a : NULL;
+}
+
 static void on_written(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {
     struct rest_call *c = argument;
@@ -126,7 +178,14 @@ static void on_written(const struct live_box *b, struct scratch_reply *reply, vo
     }
     struct scratch_file file = reply->file;
     file.path = c->path;
-    rest_answer(c, c->route->status, show_scratch_file(c, c->session, &file, NULL));
+    const struct artifact *stored = end_copy(c, &file);
+    json_t *answer = show_scratch_file(c, c->session, &file, stored);
+    const struct err *why = &c->upload->error;
+    if (answer && !stored && why->message[0])
+        (void)json_object_set_new(answer, "error",
+                                  json_pack("{s:s, s:s, s:s}", "code", err_code_name(why->code),
+                                            "message", why->message, "hint", why->hint));
+    rest_answer(c, c->route->status, answer);
 }
 
 // The bytes go from the connection to the box: a slow box slows down the client, and the gate holds
@@ -136,6 +195,7 @@ static ssize_t give_body(void *to, size_t most, void *argument, struct err *e)
     const struct rest_call *c = argument;
     size_t n = http_body_read(c->x, to, most);
     (void)e;
+    add_copy(c->upload, to, n);
     return n > 0 ? (ssize_t)n : http_body_ended(c->x) ? 0 : -EAGAIN;
 }
 
@@ -150,6 +210,11 @@ static void write_live(struct rest_call *c, struct session *s)
     static const struct scratch_source source = {.give = give_body};
     struct err e;
     memcpy(c->session, s->id, sizeof c->session);
+    if (!(c->upload = calloc(1, sizeof *c->upload))) {
+        rest_answer(c, 503, NULL);
+        return;
+    }
+    begin_copy(c);
     c->op = scratch_write_from(s->box, c->path, c->x->body_length, &source, on_written, c, &e);
     if (!c->op) {
         rest_fail_err(c, &e);
@@ -303,6 +368,9 @@ void rest_get_file(struct rest_call *c)
         return;
     }
     int fd = -1;
+    char holder[STORE_HOLDER_MAX + 1];
+    if (store && store_by_name(store, c->owner, c->id, holder))
+        memcpy(c->id, holder, sizeof holder);
     if (store && store_by_path(store, c->owner, c->id, c->path, &a))
         fd = store_read(store, &a);
     if (fd < 0) {
@@ -327,15 +395,21 @@ static void on_deleted(const struct live_box *b, struct scratch_reply *reply, vo
     struct rest_call *c = argument;
     (void)b;
     c->op = NULL;
-    if (reply->error.message[0])
+    if (reply->error.message[0]) {
         rest_fail_err(c, &reply->error);
-    else
-        rest_answer(c, 200, json_pack("{s:s, s:i}", "path", c->path, "deleted", 1));
+        return;
+    }
+    struct err e;
+    struct session *s = session_find(c->rest->gate, c->owner, c->session, &e);
+    if (s && s->is_saved)
+        session_drop_saved(s, c->path);
+    rest_answer(c, 200, json_pack("{s:s, s:i}", "path", c->path, "deleted", 1));
 }
 
 static void delete_live(struct rest_call *c, struct session *s)
 {
     struct err e;
+    memcpy(c->session, s->id, sizeof c->session);
     c->op = scratch_delete(s->box, c->path, on_deleted, c, &e);
     if (!c->op)
         rest_fail_err(c, &e);

@@ -162,6 +162,8 @@ static void adopt_entry(struct session_box *h, struct ledger_entry *e)
         h->next_fork = e->fork_number + 1;
     s->entry = e;
     session_settle(h, s);
+    if (session_has_saved(all->gate, s->owner, s->id))
+        session_note_saved(s);
     session_become_idle(s);
 }
 

@@ -18,6 +18,7 @@
 #include "config/code_policy.h"
 #include "env/envs.h"
 #include "env/warm_boxes.h"
+#include "files/store.h"
 #include "run/network.h"
 #include "session/session_internal.h"
 #include "json/encode.h"
@@ -203,6 +204,11 @@ void session_retire(struct session *s, enum session_end why)
         return;
     session_leave_idle(s);
     ended_session_add(s->all->ended_sessions, s->owner, s->id, s->plan.name, why, session_now_ms());
+    if (s->is_saved && s->all->gate->store) {
+        store_prolong(s->all->gate->store, s->owner, s->id);
+        if (why == SESSION_CLOSED && !s->all->stopping) // the name begins anew
+            store_forget_name(s->all->gate->store, s->owner, s->id);
+    }
     table_remove(s);
     ledger_free(s);
     s->state = SESSION_ENDING;
@@ -230,6 +236,11 @@ void session_plan_init(const struct gate *g, struct session_plan *plan)
 bool session_is_id(const char *text)
 {
     return strncmp(text, ID_PREFIX, sizeof ID_PREFIX - 1) == 0;
+}
+
+bool session_is_handle(const char *text)
+{
+    return session_is_id(text) && strlen(text) == SESSION_ID_SIZE - 1;
 }
 
 int session_check_name(const char *text, size_t length, struct err *e)
@@ -282,8 +293,27 @@ void session_settle(struct session_box *h, struct session *s)
     s->box = h->box;
     TAILQ_INSERT_TAIL(&h->forks, s, fork_list);
     table_add(s);
-    ledger_open_entry(s);
+    // A gate that takes over would not know that files are missing: see opened().
+    if (!s->plan.id[0])
+        ledger_open_entry(s);
     ledger_write(s);
+}
+
+// The box is there, and the files of a session that was opened again are in it.
+static void opened(struct session_box *h, struct session *s)
+{
+    if (s->plan.id[0])
+        ledger_open_entry(s);
+    s->box = h->box;
+    ledger_write(s);
+    if (!s->runs)
+        session_become_idle(s);
+    void (*on_open)(struct session *, const struct err *, void *) = s->on_open;
+    s->on_open = NULL;
+    void *argument = s->open_argument;
+    session_box_next(h);
+    if (on_open)
+        on_open(s, NULL, argument); // may close it, which frees `h`
 }
 
 static void on_box(struct link_request *o, const struct wire_box *m, const int *fds)
@@ -314,18 +344,12 @@ static void on_box(struct link_request *o, const struct wire_box *m, const int *
     }
     link_hold(&h->all->gate->link, h->box);
     session_box_rest(h);
-    s->box = h->box;
-    ledger_write(s);
     // Usage from before the first run belongs to no run.
     (void)link_measure(&h->all->gate->link, h->box->id, 0);
-    if (!s->runs)
-        session_become_idle(s);
-    void (*on_open)(struct session *, const struct err *, void *) = s->on_open;
-    s->on_open = NULL;
-    void *argument = s->open_argument;
-    session_box_next(h);
-    if (on_open)
-        on_open(s, NULL, argument); // may close it, which frees `h`
+    if (s->plan.id[0])
+        session_restore(h, s, opened);
+    else
+        opened(h, s);
 }
 
 // At the cap, closes the longest idle session: of this owner if that has its share already, else of
@@ -405,11 +429,11 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
                 "a session '%s' is open already", plan->name);
         return NULL;
     }
-    if (make_room(all, owner, NULL, e) < 0)
+    struct session_plan settled = *plan;
+    if (session_find_saved(g, owner, &settled, e) < 0 || make_room(all, owner, NULL, e) < 0)
         return NULL;
     // Whether it has a network is fixed with its box.
     bool networked = network_wants(g, owner, plan->network);
-    struct session_plan settled = *plan;
     if (!networked)
         settled.network = json_false();
     struct session_box *h = session_box_new(all);
@@ -419,12 +443,14 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
                              .keep = 1,
                              .grace_ms = (uint32_t)all->config->grace_ms,
                              .limits = plan->limits};
-    if (!s || new_id(s->id) < 0) {
+    if (!s || (!settled.id[0] && new_id(s->id) < 0)) {
         err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "open a session");
         goto fail;
     }
+    if (settled.id[0])
+        memcpy(s->id, settled.id, sizeof s->id);
     h->box_request.on_box = on_box;
-    h->box = take_warm(g, owner, plan, networked);
+    h->box = settled.id[0] ? NULL : take_warm(g, owner, plan, networked);
     if (!h->box && link_acquire(&g->link, &h->box_request, &m, e) < 0)
         goto fail;
     s->on_open = on_open;
@@ -471,6 +497,7 @@ struct session *session_fork(struct session *s, const char *name, uint32_t fork_
 {
     struct session_plan plan = s->plan;
     struct session *fork = NULL;
+    plan.id[0] = '\0';
     snprintf(plan.name, sizeof plan.name, "%s", name ? name : "");
     // Check again: other sessions may have been opened meanwhile.
     if (session_check_fork(s, name, e) == 0) {
@@ -510,7 +537,14 @@ struct session *session_find(struct gate *g, const char *owner, const char *text
     text_sanitize(shown);
     int64_t when_ms = 0;
     enum session_end why = session_why_ended(g, owner, text, &when_ms);
-    if (why == SESSION_OPEN)
+    if (session_has_saved(g, owner, text))
+        err_set(e, ERR_SESSION_ENDED, 0,
+                "open it again with its files by open_session with this handle as \"name\" (REST: "
+                "POST /api/v1/sessions); its variables are lost",
+                "the session '%s' %s", shown,
+                why == SESSION_OPEN ? "ended with an earlier start of the server"
+                                    : session_end_words[why]);
+    else if (why == SESSION_OPEN)
         err_set(e, ERR_SESSION_UNKNOWN, 0, "open one with open_session, or look at list_sessions",
                 "there is no session '%s'", shown);
     else
@@ -576,6 +610,9 @@ void sessions_close(struct gate *g)
     struct sessions *all = g->sessions;
     if (!all)
         return;
+    all->stopping = true;
+    if (g->store)
+        store_set_alive(g->store, NULL, NULL);
     for (struct session *s; (s = TAILQ_FIRST(&all->open));)
         session_close(s, SESSION_CLOSED);
     ended_sessions_free(all->ended_sessions);
@@ -616,6 +653,9 @@ json_t *session_json(const struct session *s)
     if (o)
         (void)json_object_set_new(o, "environment",
                                   json_string(p->environment[0] ? p->environment : ENV_BASE));
+    if (o && s->plan.id[0])
+        (void)json_object_update_new(o, json_pack("{s:i, s:i}", "restored_files", (int)s->restored,
+                                                  "lost_files", (int)s->not_restored));
     if (o && s->forked_from[0])
         (void)json_object_set_new(o, "forked_from", json_string(s->forked_from));
     return o;

@@ -62,7 +62,9 @@ extern const char *const session_end_codes[SESSION_END_MAX],
 enum session_state { SESSION_OPENING, SESSION_IDLE, SESSION_BUSY, SESSION_ENDING };
 
 struct session_plan {
-    char name[SESSION_NAME_MAX + 1]; // "": none
+    char name[SESSION_NAME_MAX +
+              1];             // "": none; for session_open() also the handle of one that ended
+    char id[SESSION_ID_SIZE]; // session_open(): of the session that is opened again; "": none
     struct wire_limits limits;
     uint64_t idle_ms;
     uint64_t wall_ms, cpu_ms, output_bytes; // of its runs, unless a run has its own; cpu_ms may be
@@ -89,6 +91,8 @@ struct session {
     bool networked;    // its box can reach hosts
     bool network_lost; // a gate crashed and its rules were not in the ledger: it reaches no host
     bool had_path;     // exec.c: its interpreter has got folders of packages
+    bool is_saved;     // saved.c: the store has a file of it
+    unsigned restored, not_restored; // files, when it was opened again
     unsigned executions;
     unsigned runs;               // running or waiting
     int64_t created_ms, used_ms; // since 1970
@@ -114,13 +118,15 @@ int sessions_adopt(struct gate *g, struct err *e);
 
 // The configuration's plan; the caller changes what its request asks for.
 void session_plan_init(const struct gate *g, struct session_plan *plan);
-bool session_is_id(const char *text); // a handle, not a name that a client chose
+bool session_is_id(const char *text);     // a handle, not a name that a client chose
+bool session_is_handle(const char *text); // the same, and as long as one
 int session_check_name(const char *text, size_t length, struct err *e);
 
 // Opens a session.  `done` is called later, exactly once, with the session, or with NULL and the
 // error, unless the session or the gate is closed before.  NULL and `e`: refused at once.  At the
 // cap the longest idle session is closed, of the same owner if that has its share; with none idle:
-// ERR_BUSY.
+// ERR_BUSY.  A session that ended is opened again, with its files and its handle, by that handle,
+// or by its name unless it was closed.
 struct session *session_open(struct gate *g, const char *owner, const struct session_plan *plan,
                              void (*done)(struct session *s, const struct err *error,
                                           void *argument),
@@ -147,6 +153,14 @@ struct session_visit *session_visit(struct session *s,
                                                  void *argument),
                                     void *argument);
 void session_visit_cancel(struct session_visit *v);
+
+// saved.c: files that outlive the session in the store, until it is opened again.
+void session_note_saved(struct session *s); // the store has one: its name must find it again
+// Stores a file that a client wrote into scratch.
+void session_save_bytes(struct session *s, const struct scratch_file *file, const void *data,
+                        size_t length);
+// A file, or a folder, of scratch was removed: it does not come back.
+void session_drop_saved(struct session *s, const char *path);
 
 // Ends the session; its runs, also those that wait, are cancelled.
 void session_close(struct session *s, enum session_end why);

@@ -53,6 +53,7 @@ void session_box_free(struct session_box *h)
         TAILQ_REMOVE(&h->forks, s, fork_list);
         session_free(s);
     }
+    session_restore_cancel(h);
     timer_stop(&h->timer);
     link_cancel(&h->all->gate->link, &h->box_request);
     if (h->box) {
@@ -181,7 +182,7 @@ static bool is_visited(const struct session_box *h, const struct session *next)
 void session_box_next(struct session_box *h)
 {
     struct run *r = TAILQ_FIRST(&h->queue);
-    if (!r || h->running || h->draining || !h->box || h->ending ||
+    if (!r || h->running || h->draining || h->restoring || !h->box || h->ending ||
         is_visited(h, r->request.session))
         return;
     TAILQ_REMOVE(&h->queue, r, list);
@@ -195,8 +196,8 @@ static int join(struct session *s, struct run *r, struct err *e)
         session_explain(s, e);
         return -1;
     }
-    bool free_now =
-        h->box && !h->running && !h->draining && TAILQ_EMPTY(&h->queue) && !is_visited(h, s);
+    bool free_now = h->box && !h->running && !h->draining && !h->restoring &&
+                    TAILQ_EMPTY(&h->queue) && !is_visited(h, s);
     if (!free_now && s->runs > s->all->config->session_queue)
         return err_set(e, ERR_SESSION_BUSY, 0,
                        "wait for its runs, interrupt it, or use another session",

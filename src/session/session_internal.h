@@ -42,14 +42,16 @@ struct session_box {
     struct run_list queue;
     struct session_list forks; // the session that was opened, and its forks
     uint32_t next_fork;
-    uint32_t active;          // the fork that ran last, or runs; UINT32_MAX: not known
-    bool away;                // the box has not answered yet that it is in that fork
-    bool draining, ending;    // draining: code whose caller is gone runs in the box
-    struct timer timer;       // draining: the end of its grace
-    struct scratch_op *asked; // draining: asks the box whether code runs
+    uint32_t active;                   // the fork that ran last, or runs; UINT32_MAX: not known
+    bool away;                         // the box has not answered yet that it is in that fork
+    bool draining, ending;             // draining: code whose caller is gone runs in the box
+    struct timer timer;                // draining: the end of its grace
+    struct session_restore *restoring; // saved.c: its files are written; no run begins; or NULL
+    struct scratch_op *asked;          // draining: asks the box whether code runs
 };
 
 struct sessions {
+    bool stopping; // the server ends: sessions that it closes may be opened again
     struct gate *gate;
     const struct config *config;
     struct session *by_id[SESSION_BUCKETS], *by_name[SESSION_BUCKETS];
@@ -89,6 +91,17 @@ void session_box_next(struct session_box *h);  // starts the next run, if the bo
 void session_box_forget_fork(struct session_box *h, uint32_t fork_number); // in the box
 // Refuses the runs that wait; `only`: those of one session, NULL: all.
 void session_box_refuse(struct session_box *h, const struct session *only, const struct err *e);
+
+// saved.c
+// The plan's name is a handle or a name: which session it opens again, if any; then the plan's id
+// is set.  -1 and `e`: the handle has no saved files, and is not known.
+int session_find_saved(struct gate *g, const char *owner, struct session_plan *plan, struct err *e);
+bool session_has_saved(struct gate *g, const char *owner, const char *id);
+// Writes the stored files into the box; `h->restoring` meanwhile.  Then calls `then`, unless the
+// box ends before or it is cancelled.
+void session_restore(struct session_box *h, struct session *s,
+                     void (*then)(struct session_box *h, struct session *s));
+void session_restore_cancel(struct session_box *h);
 
 // adopt.c
 void ledger_open_entry(struct session *s);

@@ -223,13 +223,14 @@ def test_files_outlive_their_session(c):
     [f] = made["files"]
     assert resource(c, f["uri"])[0] == b"kept"
     listed = use(c, "list_files", session=made["session"])
-    assert listed["state"] == "closed" and [e["path"] for e in listed["files"]] == ["keep.txt"]
+    assert listed["state"] == "closed" and [e["path"] for e in listed["files"]] == ["keep.txt", "upload.txt"]
     assert use(c, "read_file", session=made["session"], path="keep.txt")["text"] == "kept"
-    assert refused(c, "read_file", session=made["session"], path="upload.txt")[1] == "session_ended"
+    assert use(c, "read_file", session=made["session"], path="upload.txt")["text"] == "never announced"
     assert refused(c, "write_file", session=made["session"], path="x", text="")[1] == (
         "session_ended"
     )
-    assert use(c, "delete_file", session=made["session"], path="keep.txt")["deleted"]
+    for path in ("keep.txt", "upload.txt"):
+        assert use(c, "delete_file", session=made["session"], path=path)["deleted"]
     c.error("resources/read", {"uri": f["uri"]})
     assert refused(c, "list_files", session=made["session"])[1] == "session_ended"
 

@@ -369,7 +369,11 @@ static void on_written(const struct live_box *b, struct scratch_reply *reply, vo
     struct work *w = take_work(c);
     (void)b;
     struct scratch_file file = reply->file;
+    struct err ignored;
+    struct session *s = find_session(c, w->holder, &ignored);
     file.path = w->path;
+    if (s && !reply->error.message[0])
+        session_save_bytes(s, &file, w->data, w->length);
     w->changed(c, &file, reply->error.message[0] ? &reply->error : NULL);
     work_free(w);
 }

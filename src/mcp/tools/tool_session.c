@@ -132,6 +132,10 @@ static void write_opened(FILE *f, json_t *o)
     if (json_is_true(json_object_get(o, "checkpoint")))
         fputs(" A checkpoint is made before every run: undo_session goes back.", f);
     write_network(f, json_object_get(o, "network"));
+    json_t *back = json_object_get(o, "restored_files");
+    if (back)
+        fprintf(f, " %d of its files are back in /mnt/data; variables and imports are gone.",
+                (int)json_integer_value(back));
 }
 
 static struct mcp_call *end_opening(struct opening *w)
@@ -294,7 +298,8 @@ static void open_session(struct mcp_call *c, json_t *arguments)
     json_t *name = json_object_get(arguments, "name"), *network, *packages;
     if (!has_sessions(c) || tool_check_inputs(c, arguments) < 0)
         return;
-    if (name && session_check_name(json_string_value(name), json_string_length(name), &e) < 0) {
+    if (name && !session_is_handle(json_string_value(name)) &&
+        session_check_name(json_string_value(name), json_string_length(name), &e) < 0) {
         (void)err_wrap(&e, "argument 'name'");
         refuse(c, &e);
         return;
@@ -477,7 +482,8 @@ static void fork_session(struct mcp_call *c, json_t *arguments)
         text "\"}"
 
 static const char open_input[] = INPUT("",
-    NAME_ARGUMENT("Any name, unique among your open sessions.") ", "
+    NAME_ARGUMENT("Any name, unique among your open sessions; or the handle of a session that "
+                  "ended, to open it again with its files.") ", "
     ENVIRONMENT_ARGUMENT("Environment from create_python_env; default base. Packages installed "
         "later can be "
         "imported at once.") ", "
@@ -528,6 +534,7 @@ static const char fork_input[] = INPUT("\"session\"",
     FIELD("expires_in_seconds", NULLABLE(NUMBER)) ", " FIELD("checkpoint", BOOLEAN) ", "           \
     FIELD("limits", MAP(NUMBER)) ", " FIELD("network", NETWORK) ", "                               \
     FIELD("environment", STRING) ", "                                                              \
+    FIELD("restored_files", INTEGER) ", " FIELD("lost_files", INTEGER) ", "                        \
     FIELD("forked_from", NULLABLE(STRING))
 
 static const char open_output[] = OBJECT("\"session\", \"state\", \"limits\"", OPEN_FIELDS);
@@ -567,7 +574,8 @@ const struct mcp_tool session_tools[] = {
             "between calls of execute_python. Needed only to set limits, an idle time, "
             "checkpoints or initial files; execute_python opens a session when given a name. "
             "Returns its handle. A session ends after its idle time, or as the longest idle one "
-            "when there are too many.",
+            "when there are too many. With the handle of a session that ended as `name`, it is "
+            "opened again with its files, without its variables.",
         .input_schema = open_input,
         .output_schema = open_output,
         .hints = TOOL_NETWORK,
