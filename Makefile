@@ -10,7 +10,7 @@ OPTIONS := --prefix=$(abspath $(PREFIX)) -Dwerror=$(if $(filter true 1,$(CI)),tr
 QUIET    = $$(ninja --help 2>&1 | grep -om1 -e --quiet) # which Ubuntu 22.04 does not know
 
 .DEFAULT_GOAL := all
-.PHONY: all help serve dev serve-http test test-unit test-api test-user test-v2 bench fuzz conformance rows mcpb install uninstall format lint clean FORCE
+.PHONY: all help serve dev serve-http test test-unit test-api test-user test-v2 test-cpython bench fuzz conformance rows mcpb install uninstall format lint clean FORCE
 
 all: $(BUILD)/.options ## build build/constrictor and build/python
 	@tools/progress build ninja -C $(BUILD)
@@ -46,6 +46,11 @@ test-unit test-api test-user: test-%: ## one step of make test
 	@tools/setup build test
 	@$(MAKE) --no-print-directory all
 	@tests/run $*
+
+test-cpython: ## tests of CPython's standard library, in a box and outside; 5 minutes
+	@tools/setup build test
+	@$(MAKE) --no-print-directory all
+	@tests/cpython/run
 
 test-v2: ## the cgroup v2 driver, in a qemu guest
 	@tools/setup build vm
