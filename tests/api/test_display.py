@@ -328,3 +328,13 @@ def test_without_preload(cli):
         "--python", str(DATA), "--wall", "60", "--cpu", "60",
     )
     assert [size_of(item["image/png"]) for item in result.json["display"]] == [(640, 480)] * 2
+
+
+def test_a_surface_without_numpy_counts_its_values(cli):
+    code = """import sys
+sys.modules["numpy"] = None
+import plotly.graph_objects
+plotly.graph_objects.Figure(plotly.graph_objects.Surface(z=[[1, 2], [3, 4]]))"""
+    result = cli.run(code, "--python", str(DATA))
+    (shown,) = result.json["display"]
+    assert "surface: 4 points" in shown["text/plain"], result

@@ -279,6 +279,11 @@ def test_runs_do_not_see_each_other(c):
 # ---- errors and verdicts -------------------------------------------------------------------------
 
 
+def test_the_first_words_of_a_message_are_its_headline(c):
+    answer = c.call("execute_python", code="raise ValueError('\\n\\n  not a number\\nmore')")
+    assert "\nValueError: not a number\u2026\n" in text(answer), text(answer)
+
+
 def test_an_error_names_its_line_first(c):
     answer = c.python("print('so far')\ndef f(x):\n    return 1 / x\nf(0)")
     found = checked(c, answer)

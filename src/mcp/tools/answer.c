@@ -375,8 +375,7 @@ static const char *string_at(json_t *object, const char *key)
 // One line of foreign text, at most `max` characters of it.
 static void write_line(FILE *f, const char *text, size_t max)
 {
-    while (*text == ' ' || *text == '\t')
-        text++;
+    text += strspn(text, " \t\r\n"); // some messages begin with an empty line
     size_t length = strcspn(text, "\n"), head = skip_characters(text, length, max);
     (void)write_clean(f, text, head, true); // without memory there is no line
     fputs(text[head] ? "\xe2\x80\xa6\n" : "\n", f);

@@ -121,6 +121,15 @@ def read_points(trace, label, points):
 READERS = {"pie": read_pie, "box": read_spread, "violin": read_spread, "hist": read_hist}
 
 
+def count_of(trace):
+    """How many values a trace has that cannot be read, as without numpy."""
+    for name in ("z", "y", "x", "values"):
+        rows = get(trace, name)
+        if isinstance(rows, (list, tuple)) and rows:
+            return sum([len(row) if isinstance(row, (list, tuple)) else 1 for row in rows])
+    return 1
+
+
 def read_trace(trace, points):
     kind, label = kind_of(trace), text_at(trace, "name")
     try:
@@ -128,7 +137,7 @@ def read_trace(trace, points):
             return grid_of("heatmap" if kind == "histogram2d" else kind, label, trace["z"])
         return READERS.get(kind, read_points)(trace, label, points)
     except Exception:
-        return {"type": kind, "label": label, "n": 1}
+        return {"type": kind, "label": label, "n": count_of(trace)}
 
 
 def axis_of(layout, name, values):
