@@ -6,6 +6,7 @@ network namespace that the next box of its slot gets.
 """
 
 import contextlib
+import sys
 import time
 
 import pytest
@@ -88,6 +89,31 @@ def test_servers_work(rest, name):
     ran = rest.run(SERVERS[name])
     assert (ran["verdict"], ran["stdout"], ran["stderr"]) == ("ok", "hello\nhello\n", ""), ran
     assert ran["security_events"] == [], ran
+
+
+WEB = """
+import threading, time, urllib.request, uvicorn
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from werkzeug.serving import make_server
+from werkzeug.wrappers import Response
+app = Starlette(routes=[Route("/", lambda request: PlainTextResponse("hello"))])
+server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=8011, log_level="error"))
+thread = threading.Thread(target=server.run); thread.start()
+while not server.started: time.sleep(0.01)
+print(urllib.request.urlopen("http://127.0.0.1:8011/").read().decode())
+server.should_exit = True; thread.join()
+server = make_server("127.0.0.1", 0, Response("hello"))
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print(urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/").read().decode())
+"""
+
+
+def test_servers_of_frameworks_work(cli):
+    """What stands under FastAPI and Flask; the interpreter of the tests has both."""
+    ran = cli.call("run", "--python", sys.executable, "-c", WEB)
+    assert (ran.status, ran.out) == (0, "hello\nhello\n"), ran
 
 
 # -- nothing else can be reached
