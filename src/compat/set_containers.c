@@ -385,7 +385,7 @@ static const struct mcp_tool tools[] = {
     {
         .name = "install_package_in_env",
         .title = "Install a package in a container",
-        .description = "Installs a package in a container. Returns after at most five seconds; "
+        .description = "Installs a package in a container. Returns at once; "
                        "check_package_status then tells how a longer installation ends.",
         .input_schema = package_input,
         .hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
@@ -420,7 +420,7 @@ static const struct mcp_tool tools[] = {
         .name = "install_package_in_sandbox",
         .title = "Install a package in a sandbox",
         .description =
-            "Installs a package in a sandbox. Returns after at most five seconds; "
+            "Installs a package in a sandbox. Returns at once; "
             "check_package_installation_status then tells how a longer installation ends.",
         .input_schema = package_sandbox_input,
         .hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,

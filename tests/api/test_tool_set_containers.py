@@ -321,6 +321,8 @@ def test_P_11_the_tools_of_the_successor_work(call, server):
     assert listed["packages"] == [{"name": "lab-good", "version": "2.0"}] and listed["name"] == "my-lab"
     answer = call("execute_terminal_command", sandbox_id=sandbox, command="echo $((6*7)); pwd; echo bad >&2; exit 4")
     assert (answer["stdout"], answer["stderr"], answer["exit_code"]) == ("42\n/mnt/data\n", "bad\n", 4)
+    answer = call("execute_terminal_command", sandbox_id=sandbox, command="python -c 'import lab_good; print(lab_good.VERSION)'")
+    assert (answer["stdout"], answer["exit_code"]) == ("2.0\n", 0)  # the box's own, with what was installed
     # The wall is the same, and so are packages and files.
     answer = call("execute_terminal_command", sandbox_id=sandbox, command=f"cat {__file__}; python3 -c 'import lab_good' ; echo > f")
     assert "No such file" in answer["stderr"] and answer["files"] == ["f"]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import wheel_lab
-from conftest import TOP, open_cli
+from conftest import TOP, open_cli, wait_until
 from mcp_client import LEGACY, Stdio, check_schema, text
 
 UV_PYTHON = TOP / "build/venv-net/bin/python"
@@ -110,9 +110,12 @@ def test_containers_work_beside_the_default_set(c):
     assert made["structuredContent"]["environment"] == container
     assert re.search(rf"^container_id: {container}$", text(made), re.M)
     begun = call(c, "install_package_in_env", container_id=container, package_name="lab-good")
-    assert json.loads(text(begun))["status"] == "success"
-    status = json.loads(text(call(c, "check_package_status", container_id=container, package_name="lab-good")))
-    assert status["status"] == "success" and status["version"] == "2.0"
+    assert json.loads(text(begun))["status"] in ("installing", "success")
+
+    def status():
+        return json.loads(text(call(c, "check_package_status", container_id=container, package_name="lab-good")))
+
+    assert wait_until(lambda: status()["status"] == "success") and status()["version"] == "2.0"
     code = "import lab_good; print(lab_good.VERSION); open('a.txt', 'w').write('1'); x = 1"
     answer = json.loads(text(call(c, "execute_python_code", container_id=container, code=code)))
     assert answer["stdout"] == "2.0\n" and answer["files"] == ["a.txt"]
