@@ -6,6 +6,7 @@
 #include "exec/fields.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "net/rules.h"
 #include "json/text_value.h"
 #include "json/whole.h"
+#include "json/words.h"
 
 enum {
     QUOTE_MAX = 60,   // characters of a foreign text in a message
@@ -115,39 +117,10 @@ struct field_range field_range(const struct field *f, const struct config *c)
 
 // ---- words --------------------------------------------------------------------------------------
 
-// The first characters of a foreign text, fit to be shown.
-static void quote(const char *text, size_t length, char *buf, size_t cap)
+static void describe(json_t *value, char *buf)
 {
-    size_t at = 0;
-    for (size_t n = 0; at < length && n < QUOTE_MAX; n++) {
-        size_t step = utf8_sequence((const unsigned char *)text + at, length - at);
-        at += step ? step : 1;
-    }
-    snprintf(buf, cap, "%.*s%s", (int)at, text, at < length ? "..." : "");
-    text_sanitize(buf);
+    json_describe(value, QUOTE_MAX, "the string '", "'", buf);
 }
-
-static void describe(json_t *value, char *buf, size_t cap)
-{
-    char text[QUOTE_MAX * 4 + 8];
-    switch (json_typeof(value)) {
-    case JSON_OBJECT: snprintf(buf, cap, "an object"); return;
-    case JSON_ARRAY: snprintf(buf, cap, "an array of %zu items", json_array_size(value)); return;
-    case JSON_STRING:
-        quote(json_string_value(value), json_string_length(value), text, sizeof text);
-        snprintf(buf, cap, "the string '%s'", text);
-        return;
-    case JSON_INTEGER:
-        snprintf(buf, cap, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-        return;
-    case JSON_REAL: snprintf(buf, cap, "%.15g", json_real_value(value)); return;
-    case JSON_TRUE: snprintf(buf, cap, "true"); return;
-    case JSON_FALSE: snprintf(buf, cap, "false"); return;
-    case JSON_NULL: snprintf(buf, cap, "null"); return;
-    }
-}
-
-enum { DESCRIBED_MAX = QUOTE_MAX * 4 + 32 };
 
 // "code, session, ...": the names of a table, for a hint.
 static void list_names(struct fields all, char *buf, size_t cap)
@@ -173,7 +146,7 @@ static int unknown_field(struct fields all, const char *prefix, const char *name
             nearest = f;
         }
     }
-    quote(name, strlen(name), shown, sizeof shown);
+    json_quote(name, strlen(name), QUOTE_MAX, shown, sizeof shown);
     list_names(all, names, sizeof names);
     (void)err_set(e, ERR_BAD_VALUE, 0, NULL, "unknown field '%s%s'", prefix, shown);
     if (nearest)
@@ -201,18 +174,6 @@ static int bad(const struct field *f, const char *prefix, struct err *e, const c
 
 // ---- one value ----------------------------------------------------------------------------------
 
-// 5.0 is a whole number too.  From 2^53 on every double is one.
-static bool is_whole_number(double d)
-{
-    return d >= 0x1p53 || d <= -0x1p53 || (double)(int64_t)d == d;
-}
-
-static bool is_whole(json_t *value)
-{
-    return json_is_integer(value) ||
-           (json_is_real(value) && is_whole_number(json_real_value(value)));
-}
-
 static size_t count_characters(json_t *text)
 {
     return utf8_count(json_string_value(text), json_string_length(text));
@@ -223,7 +184,7 @@ static bool has_type(const struct field *f, json_t *value)
     switch (f->type) {
     case FIELD_STRING: return json_is_string(value);
     case FIELD_NUMBER: return json_is_number(value);
-    case FIELD_INTEGER: return is_whole(value);
+    case FIELD_INTEGER: return json_has_type(value, "integer");
     case FIELD_BOOLEAN: return json_is_boolean(value);
     case FIELD_OBJECT:
     case FIELD_TEXTS: return json_is_object(value);
@@ -292,11 +253,11 @@ static int check_strings(const struct field *f, const char *prefix, json_t *list
 {
     size_t i;
     json_t *item;
-    char text[DESCRIBED_MAX];
+    char text[JSON_WORDS_SIZE];
     json_array_foreach (list, i, item) {
         if (json_is_string(item))
             continue;
-        describe(item, text, sizeof text);
+        describe(item, text);
         return bad(f, prefix, e, "has %s at position %zu, but must be an array of strings", text,
                    i);
     }
@@ -312,10 +273,10 @@ static int check_objects(const struct field *f, struct fields items, const char 
 {
     size_t i;
     json_t *item;
-    char deeper[PREFIX_MAX], text[DESCRIBED_MAX];
+    char deeper[PREFIX_MAX], text[JSON_WORDS_SIZE];
     json_array_foreach (list, i, item) {
         if (!json_is_object(item)) {
-            describe(item, text, sizeof text);
+            describe(item, text);
             return bad(f, prefix, e, "has %s at position %zu, but must be an array of objects",
                        text, i);
         }
@@ -330,18 +291,18 @@ static int check_objects(const struct field *f, struct fields items, const char 
 static int check_value(const struct field *f, struct fields items, const char *prefix,
                        const struct config *c, json_t *value, struct err *e)
 {
-    char text[DESCRIBED_MAX];
+    char text[JSON_WORDS_SIZE];
     if (!has_type(f, value) && f->type == FIELD_TEXTS)
         return bad(f, prefix, e, "must be %s", types[f->type].words);
     if (!has_type(f, value)) {
-        describe(value, text, sizeof text);
+        describe(value, text);
         return bad(f, prefix, e, "is %s, but must be %s", text, types[f->type].words);
     }
     int r = check_range(f, prefix, c, value, e);
     if (r < 0)
         return r;
     if (f->choices && !is_choice(f->choices, json_string_value(value), json_string_length(value))) {
-        describe(value, text, sizeof text);
+        describe(value, text);
         return bad(f, prefix, e, "is %s, but must be one of %s", text, f->choices);
     }
     if (f->bound == BOUND_BUILDS && json_is_true(value) && !c->source_builds)
@@ -422,7 +383,7 @@ int fields_check(struct fields all, const struct config *c, json_t *body, struct
 // A number without a point where it has no fraction.
 static json_t *number(double d)
 {
-    return d < 0x1p53 && is_whole_number(d) ? json_integer((json_int_t)d) : json_real(d);
+    return d < 0x1p53 && trunc(d) == d ? json_integer((json_int_t)d) : json_real(d);
 }
 
 static int set_range(json_t *o, const struct field *f, const struct config *c)

@@ -14,11 +14,11 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "json/words.h"
 
 enum {
     DEPTH_MAX = 32,
     EFFORT_MAX = 200000, // values looked at; more than one message can hold
-    VALUE_TEXT_MAX = 80, // characters of a value in a message
     NAME_TEXT_MAX = 40,  // characters of a foreign name in a message
     PATH_TEXT_MAX = 200,
 };
@@ -45,76 +45,12 @@ static int say(struct check *k, const char *fmt, ...)
     return -1;
 }
 
-// ---- values in words ----------------------------------------------------------------------------
-
-// The first characters of a text, printable.
-static void quote(const char *text, size_t length, size_t max, char *buf, size_t cap)
+static void describe(json_t *value, char *buf)
 {
-    size_t at = 0;
-    for (size_t n = 0; at < length && n < max; n++) {
-        size_t step = utf8_sequence((const unsigned char *)text + at, length - at);
-        at += step ? step : 1;
-    }
-    snprintf(buf, cap, "%.*s", (int)at, text);
-    size_t whole = strnlen(buf, cap); // shorter if it has a NUL
-    text_sanitize(buf);
-    if (whole < length)
-        snprintf(buf + whole, cap - whole, "...");
+    json_describe(value, JSON_WORDS_MAX, "\"", "\"", buf);
 }
-
-static void describe(json_t *value, char *buf, size_t cap)
-{
-    char text[VALUE_TEXT_MAX * 4 + 8];
-    switch (json_typeof(value)) {
-    case JSON_OBJECT: snprintf(buf, cap, "an object"); return;
-    case JSON_ARRAY: snprintf(buf, cap, "an array of %zu items", json_array_size(value)); return;
-    case JSON_STRING:
-        quote(json_string_value(value), json_string_length(value), VALUE_TEXT_MAX, text,
-              sizeof text);
-        snprintf(buf, cap, "\"%s\"", text);
-        return;
-    case JSON_INTEGER:
-        snprintf(buf, cap, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-        return;
-    case JSON_REAL: snprintf(buf, cap, "%.15g", json_real_value(value)); return;
-    case JSON_TRUE: snprintf(buf, cap, "true"); return;
-    case JSON_FALSE: snprintf(buf, cap, "false"); return;
-    case JSON_NULL: snprintf(buf, cap, "null"); return;
-    }
-}
-
-enum { DESCRIBED_MAX = VALUE_TEXT_MAX * 4 + 16 };
 
 // ---- keywords -----------------------------------------------------------------------------------
-
-// 5.0 is an integer too.  From 2^53 on every double is one.
-static bool is_integer(json_t *value)
-{
-    double d = json_number_value(value);
-    return json_is_integer(value) ||
-           (json_is_real(value) && (d >= 0x1p53 || d <= -0x1p53 || (double)(json_int_t)d == d));
-}
-
-static bool has_type(json_t *value, const char *type)
-{
-    static const struct {
-        const char *name;
-        unsigned types; // bits of json_type
-    } table[] = {
-        {"object", 1U << JSON_OBJECT},
-        {"array", 1U << JSON_ARRAY},
-        {"string", 1U << JSON_STRING},
-        {"number", 1U << JSON_INTEGER | 1U << JSON_REAL},
-        {"boolean", 1U << JSON_TRUE | 1U << JSON_FALSE},
-        {"null", 1U << JSON_NULL},
-    };
-    if (strcmp(type, "integer") == 0)
-        return is_integer(value);
-    for (size_t i = 0; i < ARRAY_LEN(table); i++)
-        if (strcmp(type, table[i].name) == 0)
-            return table[i].types & 1U << json_typeof(value);
-    return true; // an unknown type accepts all
-}
 
 static const char *article(const char *type)
 {
@@ -123,12 +59,12 @@ static const char *article(const char *type)
 
 static int check_type(struct check *k, json_t *type, json_t *value, json_t *schema)
 {
-    char list[128] = "", text[DESCRIBED_MAX];
+    char list[128] = "", text[JSON_WORDS_SIZE];
     size_t at = 0, count = json_is_array(type) ? json_array_size(type) : 1;
     (void)schema;
     for (size_t i = 0; i < count; i++) {
         const char *name = json_string_value(json_is_array(type) ? json_array_get(type, i) : type);
-        if (!name || has_type(value, name))
+        if (!name || json_has_type(value, name))
             return 0;
         if (at < sizeof list)
             at += (size_t)snprintf(list + at, sizeof list - at, "%s%s%s", i ? " or " : "",
@@ -138,43 +74,43 @@ static int check_type(struct check *k, json_t *type, json_t *value, json_t *sche
     if (json_is_string(value) && strcmp(list, "an object") == 0)
         snprintf(text, sizeof text, "a string");
     else
-        describe(value, text, sizeof text);
+        describe(value, text);
     return say(k, "is %s, but must be %s", text, list);
 }
 
 static int check_enum(struct check *k, json_t *choices, json_t *value, json_t *schema)
 {
-    char list[512] = "", text[DESCRIBED_MAX], choice[DESCRIBED_MAX];
+    char list[512] = "", text[JSON_WORDS_SIZE], choice[JSON_WORDS_SIZE];
     size_t i, at = 0;
     json_t *item;
     (void)schema;
     json_array_foreach (choices, i, item) {
         if (json_equal(item, value))
             return 0;
-        describe(item, choice, sizeof choice);
+        describe(item, choice);
         if (at < sizeof list)
             at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", choice);
     }
-    describe(value, text, sizeof text);
+    describe(value, text);
     return say(k, "is %s, but must be one of %s", text, list);
 }
 
 static int check_const(struct check *k, json_t *only, json_t *value, json_t *schema)
 {
-    char text[DESCRIBED_MAX], wanted[DESCRIBED_MAX];
+    char text[JSON_WORDS_SIZE], wanted[JSON_WORDS_SIZE];
     (void)schema;
     if (json_equal(only, value))
         return 0;
-    describe(value, text, sizeof text);
-    describe(only, wanted, sizeof wanted);
+    describe(value, text);
+    describe(only, wanted);
     return say(k, "is %s, but must be %s", text, wanted);
 }
 
 static int out_of_bounds(struct check *k, json_t *value, const char *words, json_t *bound)
 {
-    char text[DESCRIBED_MAX], limit[DESCRIBED_MAX];
-    describe(value, text, sizeof text);
-    describe(bound, limit, sizeof limit);
+    char text[JSON_WORDS_SIZE], limit[JSON_WORDS_SIZE];
+    describe(value, text);
+    describe(bound, limit);
     return say(k, "is %s, but must be %s %s", text, words, limit);
 }
 
@@ -267,7 +203,7 @@ static int check_member(struct check *k, json_t *schema, json_t *value, int dept
     memcpy(old, k->path, sizeof old);
     size_t at = strlen(k->path);
     if (name) {
-        quote(name, strlen(name), NAME_TEXT_MAX, shown, sizeof shown);
+        json_quote(name, strlen(name), NAME_TEXT_MAX, shown, sizeof shown);
         snprintf(k->path + at, sizeof k->path - at, "%s%s", at ? "." : "", shown);
     } else {
         snprintf(k->path + at, sizeof k->path - at, "[%zu]", index);
@@ -314,7 +250,7 @@ static int unknown_name(struct check *k, const char *name, json_t *known)
         if (at < sizeof list)
             at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", key);
     }
-    quote(name, strlen(name), NAME_TEXT_MAX, shown, sizeof shown);
+    json_quote(name, strlen(name), NAME_TEXT_MAX, shown, sizeof shown);
     int n = k->path[0]
                 ? snprintf(k->message, k->cap, "argument '%s' has no member '%s'", k->path, shown)
                 : snprintf(k->message, k->cap, "there is no argument '%s'", shown);
