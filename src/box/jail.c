@@ -157,11 +157,13 @@ struct part {
     bool device;
 };
 
-enum { PARTS_MAX = JAIL_PATHS_MAX + 32 };
+enum { PARTS_MAX = JAIL_PATHS_MAX + JAIL_SHARES_MAX + 32 };
 static struct part parts[PARTS_MAX];
 static size_t part_count;
 
-static void part_open(const char *source, const char *target, bool must, bool device)
+// `more`: attributes besides those of every part.
+static void part_open_with(const char *source, const char *target, bool must, bool device,
+                           uint64_t more)
 {
     struct stat st;
     if (stat(source, &st) < 0) {
@@ -180,23 +182,42 @@ static void part_open(const char *source, const char *target, bool must, bool de
     // SECURITY: recursive, so that no submount below stays writable; setuid files and device nodes
     // of the host mean nothing inside.
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
-                                          (device ? 0 : MOUNT_ATTR_NODEV)};
+                                          (device ? 0 : MOUNT_ATTR_NODEV) | more};
     if (syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) < 0)
         die(JAIL_READONLY, source);
     parts[part_count++] =
         (struct part){.path = target, .fd = fd, .is_dir = S_ISDIR(st.st_mode), .device = device};
 }
 
-// SECURITY: the parent folder belongs to the porter's uid.  A compromised porter could put a link
-// there, and boxes would see its target; so this must be the folder that the keeper opened.
-static void check_wheels(const struct jail_plan *plan)
+static void part_open(const char *source, const char *target, bool must, bool device)
+{
+    part_open_with(source, target, must, device, 0);
+}
+
+// SECURITY: a process that may write to a parent folder (the porter, a user of the host) could have
+// put a link or another folder there since the keeper looked, and boxes would see that one.  A
+// detached mount does not change any more; so the last part must be the folder that the keeper
+// opened.
+static void check_part(const char *path, dev_t device, ino_t inode)
 {
     struct stat st;
     if (fstat(parts[part_count - 1].fd, &st) < 0)
-        die(JAIL_OPEN, plan->wheels);
-    if (st.st_dev != plan->wheels_device || st.st_ino != plan->wheels_inode) {
+        die(JAIL_OPEN, path);
+    if (st.st_dev != device || st.st_ino != inode) {
         errno = ESTALE;
-        die(JAIL_OPEN, plan->wheels);
+        die(JAIL_OPEN, path);
+    }
+}
+
+// Folders of the user.  SECURITY: read-only and without setuid and devices as every part, and no
+// program in them can be executed.  A link in them is followed in the box's tree, not in the
+// host's.
+static void open_shares(const struct jail_plan *plan)
+{
+    for (size_t i = 0; i < plan->share_count; i++) {
+        const struct jail_share *s = &plan->shares[i];
+        part_open_with(s->path, s->at, true, false, MOUNT_ATTR_NOEXEC);
+        check_part(s->path, s->device, s->inode);
     }
 }
 
@@ -236,8 +257,9 @@ static void open_parts(const struct jail_plan *plan)
         part_open(plan->wheel_files, JAIL_WHEEL_FILES, true, false);
     if (plan->wheels) {
         part_open(plan->wheels, "/opt/wheels", true, false);
-        check_wheels(plan);
+        check_part(plan->wheels, plan->wheels_device, plan->wheels_inode);
     }
+    open_shares(plan);
     for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
         snprintf(device_paths[i], sizeof device_paths[i], "/dev/%s", devices[i]);
         part_open(device_paths[i], device_paths[i], true, true);

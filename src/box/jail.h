@@ -17,7 +17,13 @@
 #include "base/err.h"
 #include "box/idmap.h"
 
-enum { JAIL_PATHS_MAX = 32, JAIL_HIDDEN_MAX = 12 };
+enum {
+    JAIL_PATHS_MAX = 32,
+    JAIL_HIDDEN_MAX = 12,
+    JAIL_SHARES_MAX = 8,
+    JAIL_SHARE_NAME_MAX = 100,
+};
+#define JAIL_SHARE "/share" // folders of the user, by their names
 #define JAIL_WHEEL_FILES "/opt/wheel-files"
 #define JAIL_TMP "/mnt/tmp"      // the zygote's own, until it makes boxes
 #define JAIL_COMMANDS "/opt/bin" // python and pip by name
@@ -45,6 +51,14 @@ enum jail_step {
         JAIL_STEP_MAX
 };
 
+// A folder of the user: keeper/shares.h.
+struct jail_share {
+    char path[PATH_MAX];                                  // of the host, without links
+    char at[sizeof JAIL_SHARE + JAIL_SHARE_NAME_MAX + 1]; // in boxes
+    dev_t device;                                         // which one it has to be
+    ino_t inode;
+};
+
 struct jail_plan {
     size_t path_count; // folders that appear at the same place, read-only
     const char *paths[JAIL_PATHS_MAX];
@@ -64,6 +78,8 @@ struct jail_plan {
     const char *wheels;  // folder of packages, at /opt/wheels; NULL: none
     dev_t wheels_device; // which one it has to be
     ino_t wheels_inode;
+    size_t share_count;
+    const struct jail_share *shares;
     bool network; // some boxes have network: name service and certificates for them
 };
 

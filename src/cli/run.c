@@ -34,6 +34,7 @@ struct run_command {
     json_t *argv;
     json_t *env_vars;
     struct run_files input;
+    struct shares shares;
     enum run_stdin_kind stdin_kind;
     struct saver saver;
     int notebook; // it runs this one, and there is no `code`; -1: none
@@ -173,12 +174,17 @@ static int cmd_run(const struct config *c, int argc, char **argv)
     if (network_check_config(c, c->json, &e) < 0 || read_source(&cmd, c, argv, &e) < 0 ||
         name_source(&cmd, c, argc, argv, &e) < 0 || run_env_vars(c, &cmd.env_vars, &e) < 0 ||
         run_files_read(c, is_file(&cmd) ? cmd.filename : NULL, &cmd.input, &e) < 0 ||
-        (c->out[0] && saver_start(&cmd.saver, c, &e) < 0) || run_show_open(&cmd.show, c, &e) < 0)
+        shares_open(c, &cmd.shares, &e) < 0 || (c->out[0] && saver_start(&cmd.saver, c, &e) < 0) ||
+        run_show_open(&cmd.show, c, &e) < 0)
         return cli_fail(&e, c->json);
     cmd.stdin_kind = run_stdin_look(strcmp(cmd.filename, "<stdin>") == 0, cmd.notebook >= 0);
     // One run needs one box and a minimal interpreter.
-    struct keeper_plan plan = {
-        .config = c, .cold = true, .stock = 1, .gate = run_gate, .argument = &cmd};
+    struct keeper_plan plan = {.config = c,
+                               .cold = true,
+                               .stock = 1,
+                               .shares = &cmd.shares,
+                               .gate = run_gate,
+                               .argument = &cmd};
     run_packages_add_to_plan(run_packages_needed(c, cmd.code, cmd.code_length), &plan);
     network_add_to_plan(&plan);
     if (cmd.saver.pid)

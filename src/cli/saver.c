@@ -64,7 +64,9 @@ void saver_path(const char *folder, const char *saved, char ret[SAVER_PATH_MAX])
 struct work {
     const char *folder; // as the caller wrote it
     bool quiet;
-    uint64_t room; // bytes that may still be written
+    const char *room_option; // sets `room` at the start
+    uint64_t room;           // bytes that may still be written
+    unsigned files_max;
     unsigned files;
     struct piece piece;
 };
@@ -185,8 +187,8 @@ static int check_room(const struct work *w, uint64_t size, struct saver_answer *
     text_format_size(w->room, text, sizeof text);
     // SECURITY: with links and holes a box can present far more bytes than it stores.
     if (size > w->room)
-        return refuse(a, "it has %llu bytes, but --scratch leaves only %s for all files",
-                      (unsigned long long)size, text);
+        return refuse(a, "it has %llu bytes, but %s leaves only %s for all files",
+                      (unsigned long long)size, w->room_option, text);
     return 0;
 }
 
@@ -218,7 +220,7 @@ static int64_t take_pieces(struct work *w, int to, uint64_t size)
 
 static int save(struct work *w, const struct ask *ask, struct target *t, struct saver_answer *a)
 {
-    int r = w->files >= SAVER_FILES_MAX ? refuse(a, "too many files") : 0;
+    int r = w->files >= w->files_max ? refuse(a, "too many files") : 0;
     if (r == 0)
         r = check_room(w, ask->size, a);
     if (r == 0)
@@ -298,7 +300,7 @@ static bool serve(struct work *w)
 
 // Keeps its two descriptors and nothing else.  It ignores Ctrl-C, which is for the run, so that
 // each file is saved whole.
-static void become_saver(int sock, int folder, const struct config *c)
+static void become_saver(int sock, int folder, const struct config *c, bool server)
 {
     static struct work w; // large
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGXFSZ};
@@ -312,8 +314,11 @@ static void become_saver(int sock, int folder, const struct config *c)
     // SECURITY: second line of defence, should one of the checks above be wrong: Landlock lets this
     // process write below the folder only.  A kernel without Landlock leaves the checks.
     (void)landlock_seal_writer(landlock_abi(), FOLDER_FD);
-    w = (struct work){
-        .folder = c->out, .quiet = c->json, .room = c->scratch_bytes + DISPLAY_BYTES_MAX};
+    w = (struct work){.folder = c->out,
+                      .quiet = c->json || server,
+                      .room_option = server ? "--artifact-quota" : "--scratch",
+                      .room = server ? c->artifact_bytes : c->scratch_bytes + DISPLAY_BYTES_MAX,
+                      .files_max = server ? SAVER_SERVER_FILES_MAX : SAVER_FILES_MAX};
     while (serve(&w))
         ;
     _exit(0);
@@ -338,7 +343,7 @@ static int open_out(const char *path, struct err *e)
     return fd;
 }
 
-int saver_start(struct saver *k, const struct config *c, struct err *e)
+static int start(struct saver *k, const struct config *c, bool server, struct err *e)
 {
     int pair[2];
     *k = (struct saver){.sock = -1};
@@ -351,7 +356,7 @@ int saver_start(struct saver *k, const struct config *c, struct err *e)
     (void)fflush(NULL);
     k->pid = fork();
     if (k->pid == 0)
-        become_saver(theirs, folder, c);
+        become_saver(theirs, folder, c, server);
     if (k->pid < 0) {
         int r = err_set(e, ERR_SYSTEM, errno, NULL, "fork the saver");
         k->pid = 0;
@@ -360,6 +365,16 @@ int saver_start(struct saver *k, const struct config *c, struct err *e)
     }
     k->sock = pair[0];
     return 0;
+}
+
+int saver_start(struct saver *k, const struct config *c, struct err *e)
+{
+    return start(k, c, false, e);
+}
+
+int saver_start_server(struct saver *k, const struct config *c, struct err *e)
+{
+    return start(k, c, true, e);
 }
 
 void saver_end(struct saver *k, bool now)

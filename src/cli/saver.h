@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// saver: saves the files that a run left, below the folder of `--out`.
+// saver: saves the files that runs left, below the folder of `--out`.
 //
-// A gate has no rights on files, because it handles data of hostile code.  So `constrictor run`
-// forks this small process before it becomes a keeper.  The saver has the caller's rights,
+// A gate has no rights on files, because it handles data of hostile code.  So `run` and `stdio`
+// fork this small process before it becomes a keeper.  The saver has the caller's rights,
 // restricted to that one folder; the gate sends it names and bytes over a socket.
 //
 //   saver_start, saver_end   in the first process
@@ -26,7 +26,8 @@
 #include "files/scratch.h"
 
 enum {
-    SAVER_FILES_MAX = 256,                   // of one saver
+    SAVER_FILES_MAX = 256,                   // of one run
+    SAVER_SERVER_FILES_MAX = 10000,          // of one server
     SAVER_SAVED_MAX = SCRATCH_PATH_MAX + 16, // a path, and the number that a name may get
     SAVER_PATH_MAX = CONFIG_TEXT_MAX + 1 + SAVER_SAVED_MAX,
 };
@@ -47,6 +48,9 @@ struct saver_answer {
 
 // Opens the folder of c->out, makes it when it is missing, and starts the process.
 int saver_start(struct saver *k, const struct config *c, struct err *e);
+// The same for all runs of a server: says nothing on stderr, and saves as many bytes as the
+// artifacts of one key may have.
+int saver_start_server(struct saver *k, const struct config *c, struct err *e);
 // Waits until it ends, which it does when the gate's end is closed; `now`: kills it.
 void saver_end(struct saver *k, bool now);
 

@@ -33,6 +33,8 @@ static void note_file(struct exec *x, const struct artifact *a, bool stored, con
         json_pack("{s:s, s:I, s:s, s:o, s:o}", "path", a->path, "size", (json_int_t)a->size,
                   "mime_type", a->mime_type, "uri", readable ? json_string(uri) : json_null(),
                   "url", url[0] ? json_string(url) : json_null());
+    if (o && stored && x->gate->save_file)
+        x->gate->save_file(x->gate, a, o);
     if (o && why)
         (void)json_object_set_new(o, "error",
                                   json_pack("{s:s, s:s, s:s}", "code", err_code_name(why->code),

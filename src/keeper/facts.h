@@ -13,6 +13,7 @@
 #include "keeper/caps.h"
 #include "keeper/environments.h"
 #include "keeper/interp.h"
+#include "keeper/shares.h"
 #include "wire/wire.h"
 
 enum { KEEPER_KEEP_MAX = 4 };
@@ -36,6 +37,7 @@ struct keeper_facts {
     int audit_file;     // --audit-file, open for appending, for the broker; -1: none
     int state_folder;   // where artifacts are kept (keeper/state.h); -1: nowhere
     const struct environments *environments; // keeper/environments.h; NULL: not configured
+    const struct shares *shares;             // keeper/shares.h; NULL: none
     int environments_rows;                   // with environments: the folder of the gate's database
     int environments_note;                   // with environments: their lock's file, for the gate
     unsigned restarts;                       // how many gates were before this one

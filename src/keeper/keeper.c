@@ -178,6 +178,7 @@ static struct keeper_facts facts_of(const struct keeper *k)
                                  .audit_file = -1,
                                  .state_folder = k->folder.folder,
                                  .environments = keeper_porter_environments(&k->porter),
+                                 .shares = k->plan->shares,
                                  .environments_rows = k->porter.environments.rows,
                                  .environments_note = k->porter.environments.note,
                                  .restarts = k->restarts,

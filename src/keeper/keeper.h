@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "config/config.h"
 #include "keeper/facts.h"
+#include "keeper/shares.h"
 #include "wire/wire.h"
 
 // When the gate is started.
@@ -30,6 +31,7 @@ struct keeper_plan {
     bool watch_parent; // end when the process that started this one ends
     bool state;        // open the state folder for the gate; without one the gate still works
     bool reload;       // SIGHUP opens the files again, for the gate; else SIGHUP ends the server
+    const struct shares *shares;       // folders that boxes see; NULL: none
     const char *files[WIRE_FILES_MAX]; // NULL or "": none; the last is --network-file
     int keep[KEEPER_KEEP_MAX];         // descriptors that the gate keeps; taken
     unsigned keep_count;

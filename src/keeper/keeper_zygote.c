@@ -48,7 +48,7 @@ static int begin_zygote(struct keeper *k, struct err *e)
 {
     k->state = KEEPER_WARMING;
     int r = zygote_begin(&k->zygote, k->plan->config, &k->caps, &k->interp,
-                         keeper_porter_environments(&k->porter), k->plan->cold, e);
+                         keeper_porter_environments(&k->porter), k->plan->shares, k->plan->cold, e);
     if (r == 0)
         r = watch_zygote(k, e);
     return r;
@@ -72,7 +72,7 @@ int keeper_zygote_start(struct keeper *k, struct err *e)
     if (r < 0 || k->plan->start == KEEPER_JAIL_FIRST)
         return r < 0 ? r : begin_zygote(k, e);
     r = zygote_start(&k->zygote, k->plan->config, &k->caps, &k->interp,
-                     keeper_porter_environments(&k->porter), k->plan->cold, e);
+                     keeper_porter_environments(&k->porter), k->plan->shares, k->plan->cold, e);
     if (r == 0)
         r = watch_zygote(k, e);
     if (r == 0)

@@ -219,8 +219,8 @@ int zygote_look(struct zygote *z, struct err *e)
 }
 
 int zygote_begin(struct zygote *ret, const struct config *config, const struct caps *caps,
-                 const struct interp *interp, const struct environments *environments, bool cold,
-                 struct err *e)
+                 const struct interp *interp, const struct environments *environments,
+                 const struct shares *shares, bool cold, struct err *e)
 {
     char side[PATH_MAX];
     char *argv[TEXT_LIST_MAX + 8];
@@ -289,6 +289,10 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
         plan.wheels_device = environments->device;
         plan.wheels_inode = environments->inode;
     }
+    if (shares) {
+        plan.share_count = shares->count;
+        plan.shares = shares->items;
+    }
     for (size_t i = 0; i < interp->path_count; i++)
         plan.paths[i] = interp->paths[i];
     _Static_assert((int)INTERP_PACKAGES_MAX <= (int)JAIL_HIDDEN_MAX, "one place for each");
@@ -307,10 +311,10 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
 }
 
 int zygote_start(struct zygote *ret, const struct config *config, const struct caps *caps,
-                 const struct interp *interp, const struct environments *environments, bool cold,
-                 struct err *e)
+                 const struct interp *interp, const struct environments *environments,
+                 const struct shares *shares, bool cold, struct err *e)
 {
-    int r = zygote_begin(ret, config, caps, interp, environments, cold, e);
+    int r = zygote_begin(ret, config, caps, interp, environments, shares, cold, e);
     while (r == 0) {
         struct pollfd p[] = {{.fd = ret->sock, .events = POLLIN},
                              {.fd = ret->log, .events = POLLIN}};

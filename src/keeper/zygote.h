@@ -17,6 +17,7 @@
 #include "keeper/caps.h"
 #include "keeper/environments.h"
 #include "keeper/interp.h"
+#include "keeper/shares.h"
 #include "wire/wire.h"
 
 enum { ZYGOTE_TAIL = 400 };
@@ -33,11 +34,11 @@ struct zygote {
 };
 
 // Starts a zygote: its jail is built and the interpreter starts.  `cold`: import no more than one
-// plain run needs, for `constrictor run`, whose user waits for the start.  `environments` may be
-// NULL.
+// plain run needs, for `constrictor run`, whose user waits for the start.  `environments` and
+// `shares` may be NULL.
 int zygote_begin(struct zygote *ret, const struct config *config, const struct caps *caps,
-                 const struct interp *interp, const struct environments *environments, bool cold,
-                 struct err *e);
+                 const struct interp *interp, const struct environments *environments,
+                 const struct shares *shares, bool cold, struct err *e);
 
 // Reads messages of a zygote that was begun, without waiting.  1: it is warm, 0: not yet, negative:
 // it failed, and the caller stops it.
@@ -52,8 +53,8 @@ void zygote_fit_uids(const struct config *config, struct caps *caps, const struc
 
 // Both, and the wait in between.
 int zygote_start(struct zygote *ret, const struct config *config, const struct caps *caps,
-                 const struct interp *interp, const struct environments *environments, bool cold,
-                 struct err *e);
+                 const struct interp *interp, const struct environments *environments,
+                 const struct shares *shares, bool cold, struct err *e);
 
 // Ends it and every box that it made.
 void zygote_stop(struct zygote *z);

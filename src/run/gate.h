@@ -64,6 +64,9 @@ struct gate {
     const char *base_url;            // of this server, "" when it has none
     // The link to an artifact; NULL: there is no web server here.
     void (*file_url)(const struct gate *g, const struct artifact *a, char *buf, size_t cap);
+    // With `store`: copies an artifact to a folder of the user's and adds "saved", its path there,
+    // or "save_error" to `entry`.  NULL: there is no such folder.
+    void (*save_file)(struct gate *g, const struct artifact *a, json_t *entry);
     struct restricted_package *restricted_package; // NULL: not needed yet
     struct counters counters;
     const struct gate_part *parts[GATE_PARTS_MAX];

@@ -92,12 +92,20 @@ static void write_files(FILE *f, json_t *object, size_t room)
     fputs("files in /mnt/data, new or changed:\n", f);
     for (size_t i = 0; i < shown_files(object); i++) {
         json_t *file = json_array_get(files, i);
-        char path[SCRATCH_PATH_MAX + 8], size[FILE_SIZE_TEXT_MAX], line[LINE_SIZE], reason[256];
+        char path[SCRATCH_PATH_MAX + 8], size[FILE_SIZE_TEXT_MAX], line[3 * LINE_SIZE], reason[256];
         const char *uri = string_at(file, "uri"), *url = string_at(file, "url"),
-                   *why = string_at(json_object_get(file, "error"), "message");
+                   *why = string_at(json_object_get(file, "error"), "message"),
+                   *saved = string_at(file, "saved"), *unsaved = string_at(file, "save_error");
         file_describe_size((uint64_t)json_integer_value(json_object_get(file, "size")), size);
-        int n = snprintf(line, sizeof line, "- %s (%s): %s%s%s\n",
+        int n = snprintf(line, sizeof line, "- %s (%s): %s%s%s%s%s%s\n",
                          fit(string_at(file, "path"), path, sizeof path), size,
+                         saved     ? "saved on the user's disk as "
+                         : unsaved ? "could not be saved on the user's disk: "
+                                   : "",
+                         saved     ? saved
+                         : unsaved ? unsaved
+                                   : "",
+                         saved || unsaved ? "; " : "",
                          url   ? url
                          : uri ? uri
                                : "not kept",

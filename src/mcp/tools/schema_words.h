@@ -121,6 +121,7 @@
 #define FILE_FIELDS                                                                                \
     FIELD("path", STRING) ", " FIELD("size", INTEGER) ", " FIELD("mime_type", STRING) ", "         \
     FIELD("uri", NULLABLE(STRING)) ", " FIELD("url", NULLABLE(STRING)) ", " \
+    FIELD("saved", STRING) ", " FIELD("save_error", STRING) ", "                                   \
     FIELD("error", OBJECT("\"code\", \"message\"", FIELD("code", STRING) ", " FIELD("message", \
         STRING) ", " FIELD("hint", STRING)))
 

@@ -36,6 +36,7 @@ static const char info_output[] =
         FIELD("network", BOOLEAN) ", "
         FIELD("network_rules", NETWORK) ", "
         FIELD("working_folder", STRING) ", "
+        FIELD("shared_folders", LIST(STRING)) ", "
         FIELD("limits", MAP(OBJECT("\"default\", \"maximum\", \"unit\"",
             FIELD("default", NUMBER) ", "
             FIELD("maximum", NUMBER) ", "
@@ -105,6 +106,16 @@ static json_t *sessions_info(const struct mcp *m)
                      (int)c->checkpoints);
 }
 
+// Folders of the user that code can read.
+static json_t *shares_json(const struct keeper_facts *facts)
+{
+    const struct shares *shares = facts ? facts->shares : NULL;
+    json_t *list = json_array();
+    for (size_t i = 0; shares && i < shares->count; i++)
+        (void)json_array_append_new(list, json_string(shares->items[i].at));
+    return list;
+}
+
 json_t *tool_info_json(struct mcp *m, const char *owner)
 {
     static const char *const states[] = {
@@ -128,6 +139,7 @@ json_t *tool_info_json(struct mcp *m, const char *owner)
                   (int)tool_runs_background(runs), "background_maximum",
                   (int)tool_runs_background_max(m->gate)));
     failed |= json_object_set_new(o, "sessions", sessions_info(m));
+    failed |= json_object_set_new(o, "shared_folders", shares_json(facts));
     failed |= json_object_set_new(o, "network_rules", network_shown(m->gate, owner, NULL));
     failed |= json_object_set_new(o, "artifacts",
                                   json_pack("{s:o, s:I}", "keep_seconds",
@@ -166,6 +178,8 @@ static char *info_text(json_t *info, const char *network)
         const char *name = json_string_value(json_object_get(item, "name"));
         fprintf(f, "preload failed: %s\n", name ? name : "?");
     }
+    json_array_foreach (json_object_get(info, "shared_folders"), i, item)
+        fprintf(f, "folder of the user, read-only: %s\n", json_string_value(item));
     fprintf(f,
             "network: %s; working folder: %s; each run starts fresh unless it names a session\n"
             "limits:\n",

@@ -27,6 +27,8 @@
 
 enum { TOOLS_MAX = 256 };
 
+enum { TOOL_SHARES_MAX = 1024 };
+
 struct mcp_tools {
     const struct tool_set *sets[TOOL_SETS_MAX + 1]; // that are on; ends with NULL
     size_t set_count;
@@ -39,7 +41,8 @@ struct mcp_tools {
         unsigned generation;
         struct mcp_prepared page;
     } networked[MCP_VERSION_MAX];
-    json_t *nothing; // arguments of a call that has none
+    json_t *nothing;              // arguments of a call that has none
+    char shares[TOOL_SHARES_MAX]; // shares_describe()
     struct tool_runs *runs;
 };
 
@@ -131,23 +134,24 @@ static json_t *annotations_json(const struct tool_entry *entry, bool network)
                      "idempotentHint", !!(hints & TOOL_IDEMPOTENT), "openWorldHint", open_world);
 }
 
-static json_t *description_json(const struct tool_entry *entry, const char *network)
+static json_t *description_json(const struct tool_entry *entry, const char *network,
+                                const char *shares)
 {
     if (!(entry->hints & TOOL_NETWORK))
         return json_incref(entry->description);
-    const char *description = json_string_value(entry->description);
-    if (!network[0])
-        return json_sprintf("%s No network.", description);
-    return json_sprintf("%s Network: only %s.", description, network);
+    return json_sprintf("%s%s%s%s%s%s%s", json_string_value(entry->description),
+                        shares[0] ? " Folders of the user, read-only: " : "", shares,
+                        shares[0] ? "; open files there instead of asking for their content." : "",
+                        network[0] ? " Network: only " : " No network", network, ".");
 }
 
 // A tool with the fields that a revision knows, for a key that may reach `network` ("": nothing).
 static json_t *tool_json(const struct tool_entry *entry, enum mcp_version version,
-                         const char *network)
+                         const char *network, const char *shares)
 {
     const struct mcp_tool *tool = entry->first;
     json_t *o = json_pack("{s:s, s:o, s:O}", "name", tool->name, "description",
-                          description_json(entry, network), "inputSchema", entry->input);
+                          description_json(entry, network, shares), "inputSchema", entry->input);
     int failed = !o;
     if (version >= MCP_2025_06_18 && tool->title)
         failed |= json_object_set_new(o, "title", json_string(tool->title));
@@ -166,8 +170,8 @@ static int make_lists(struct mcp_tools *t)
     for (int v = 0; v < MCP_VERSION_MAX; v++) {
         failed |= !(t->lists[v] = json_array());
         for (size_t i = 0; i < t->count; i++)
-            failed |= json_array_append_new(t->lists[v],
-                                            tool_json(&t->entries[i], (enum mcp_version)v, ""));
+            failed |= json_array_append_new(
+                t->lists[v], tool_json(&t->entries[i], (enum mcp_version)v, "", t->shares));
     }
     return failed ? -1 : 0;
 }
@@ -177,6 +181,7 @@ int mcp_tools_open(struct mcp *m, struct err *e)
     struct mcp_tools *t = m->tools = calloc(1, sizeof *t);
     if (!t || !(t->nothing = json_object()) || !(t->runs = tool_runs_new(m)))
         return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "make the table of tools");
+    shares_describe(m->gate ? m->gate->facts->shares : NULL, t->shares, sizeof t->shares);
     int r = check_names(&m->config->tools, e);
     for (const struct tool_set *set = registered; set && r == 0; set = set->next)
         r = add_set(m, set, e);
@@ -264,9 +269,9 @@ static json_t *make_page(const struct mcp_call *c, size_t first, size_t next, co
     json_t *page = json_array();
     int failed = !page;
     for (size_t i = first; i < next; i++)
-        failed |= network[0]
-                      ? json_array_append_new(page, tool_json(&t->entries[i], c->version, network))
-                      : json_array_append(page, json_array_get(t->lists[c->version], i));
+        failed |= network[0] ? json_array_append_new(
+                                   page, tool_json(&t->entries[i], c->version, network, t->shares))
+                             : json_array_append(page, json_array_get(t->lists[c->version], i));
     return json_whole(page, failed);
 }
 
