@@ -76,7 +76,8 @@ static void say_status(FILE *f, json_t *object, uint64_t wall_ms)
             ": execution timed out after %.10g seconds; the code and all its processes were ended",
             (double)wall_ms / 1000);
     else if (strcmp(verdict, "error") == 0 && json_is_integer(exit_code))
-        fprintf(f, ", exit code %d", (int)json_integer_value(exit_code));
+        fprintf(f, ", exit code %d%s%s", (int)json_integer_value(exit_code),
+                hint ? "\n[HINT]: " : "", hint ? hint : "");
     else if (hint)
         fprintf(f, ": %s", hint);
     fputc('\n', f);

@@ -71,6 +71,16 @@ def test_a_missing_module_names_its_package_and_the_ways_to_install_it(c):
             assert way in said, said
 
 
+@pytest.mark.parametrize("tools, tool", [("executor", "execute_python"), ("kernels", "execute_python_code"),
+                                         ("restricted", "execute_code")])
+def test_every_set_says_so(cli, tools, tool):
+    with Stdio(cli, "--tools", tools, "--policy", "open", "--stock", "1", "--python", HOST, "--offline",
+               version=LEGACY[-1]) as c:
+        c.open()
+        said = text(c.call(tool, code="import sklearn"))
+        assert "install_package" in said and "env install base scikit-learn" in said, said
+
+
 @pytest.mark.parametrize("name", ["x" * 5000, "a'b; rm -rf /", "\n\x1b[31m", "../../etc"])
 def test_a_message_of_the_code_cannot_write_the_hint(c, name):
     said = c.call("execute_python", code=f"raise ModuleNotFoundError('No module named ' + repr({name!r}))")
