@@ -17,6 +17,7 @@
 #include "files/scratch.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -532,6 +533,15 @@ static struct scratch_op *begin_write(struct live_box *b, struct scratch_op *pla
             scratch_error(e, EFBIG, FILE_CREATE, path, &b->limits);
         else
             scratch_no_room(e, path, size, b->limits.scratch_bytes, &b->limits);
+        return NULL;
+    }
+    // Files are in the memory of the box: the kernel would end it.
+    if (known && b->limits.memory_bytes && size >= b->limits.memory_bytes) {
+        (void)err_set(
+            e, ERR_FILE_TOO_LARGE, 0, "make it smaller, or open the session with more memory",
+            "the file has %" PRIu64 " bytes, and the box %" PRIu64 " bytes of memory for code and "
+            "files",
+            size, b->limits.memory_bytes);
         return NULL;
     }
     plan->size = known ? size : 0;

@@ -103,6 +103,14 @@ def test_a_file_above_what_is_left_names_the_sizes_and_leaves_nothing(api):
     api.ask("DELETE", "/sessions/full")
 
 
+def test_a_file_above_the_memory_of_the_session_does_not_end_it(api):
+    assert api.post("/sessions", {"name": "little", "memory_mb": 64}).status == 201
+    assert api.run("v = 7", session_id="little")["result"] is None
+    answer = api.put("little", "x", bytes(80 * MIB))
+    assert answer.status == 413 and answer.error["code"] == "file_too_large" and "memory" in answer.error["hint"]
+    assert api.run("v", session_id="little")["result"] == "7"
+
+
 def test_a_chunked_file_above_the_limit_leaves_nothing(api):
     with begin(api, api.file("limits", "huge")) as raw:
         with contextlib.suppress(OSError):
