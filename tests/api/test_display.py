@@ -338,3 +338,13 @@ plotly.graph_objects.Figure(plotly.graph_objects.Surface(z=[[1, 2], [3, 4]]))"""
     result = cli.run(code, "--python", str(DATA))
     (shown,) = result.json["display"]
     assert "surface: 4 points" in shown["text/plain"], result
+
+
+def test_titles_in_any_script(cli):
+    """Text falls back to the fonts of the machine; what no font has is said once in a run, not for each character."""
+    result = cli.run(PLT + "plt.title('日本語 中文')\nplt.show()", "--python", str(DATA))
+    assert (result.verdict, result.stderr) == ("ok", ""), result
+    many = "for i in range(3):\n    plt.figure()\n    plt.title('\\U00013000\\U00013001' * 9)\n    plt.show()"
+    result = cli.run(PLT + many, "--python", str(DATA))
+    assert result.verdict == "ok" and result.stderr.count("\n") == 1, result
+    assert result.stderr.startswith("display: no font for \U00013000\U00013001: ") and "fonts-noto-cjk" in result.stderr

@@ -78,6 +78,7 @@ class Shown:
     figures = ()            # the figures among the items
     ids = {}                # display_id -> number of its item
     notes = 0
+    lacks_font = False      # it was said that fonts are missing
     clear = False           # clear_output(wait=True): all of it goes when something new comes
     value = None            # number of the item that is the value of the last expression
 
@@ -643,7 +644,7 @@ def extend(payload):
     room = min(Shown.room, PAYLOAD_MAX - len(payload) - LINE_MAX - sum(map(len, items)))
     value = Shown.value
     forget()
-    Shown.notes, Box.shown = 0, False
+    Shown.notes, Shown.lacks_font, Box.shown = 0, False, False
     while items and room < 0:
         room += len(items.pop()) + 1
         omitted += 1

@@ -33,6 +33,8 @@ WINDOWED = frozenset("""
     module://matplotlib_inline.backend_inline module://ipykernel.pylab.backend_inline
     module://ipympl.backend_nbagg
 """.split())
+# For Chinese, Japanese, Korean and pictographs, as Debian has them, the better ones first.
+FALLBACKS = ("Noto Sans CJK JP", "Noto Sans JP", "WenQuanYi Zen Hei", "Droid Sans Fallback", "IPAGothic", "Noto Emoji", "Symbola")
 BROWSERS = "google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "chrome"
 
 
@@ -105,10 +107,49 @@ def outline_of(figure):
         return None         # before matplotlib 3.6
 
 
+def add_fonts(matplotlib):
+    """Lets text fall back to the fonts of this machine for what the chosen one lacks; before 3.6 it does not."""
+    known = {font.name for font in modules["matplotlib.font_manager"].fontManager.ttflist}
+    families = [*matplotlib.rcParams["font.family"]]
+    if tuple(map(int, matplotlib.__version__.split(".")[:2])) >= (3, 6):
+        matplotlib.rcParams["font.family"] = families + [
+            name for name in FALLBACKS if name in known and name not in families]
+
+
+def tell_missing(signs):
+    if not signs or core.Shown.lacks_font:
+        return
+    core.Shown.lacks_font = True
+    text = "".join(dict.fromkeys(signs))[:20]
+    core.note(f"no font for {text}: they are drawn as boxes. Where the server runs, install fonts: fonts-noto-cjk or "
+              "fonts-droid-fallback, fonts-symbola")
+
+
 def draw_figure(figure):
-    """(what to show, the original or None) of a figure; None if it is empty."""
+    """(what to show, the original or None) of a figure; None if it is empty. matplotlib warns of each character that no
+    font has, each time it draws one: that is said once in a run."""
     if len(figure.get_children()) < 2:  # its background
         return None
+    warnings = __import__("warnings")
+    missing = []
+    with warnings.catch_warnings():
+        show_other = warnings.showwarning
+
+        def show(message, *args, **kwargs):
+            words = str(message).split(" ", 2)
+            if words[0] == "Glyph" and words[1:2] and words[1].isdigit():
+                missing.append(chr(int(words[1])))
+            else:
+                show_other(message, *args, **kwargs)
+
+        warnings.showwarning = show
+        warnings.filterwarnings("always", r"Glyph \d+ ")
+        drawn = draw_sizes(figure)
+    tell_missing(missing)
+    return drawn
+
+
+def draw_sizes(figure):
     full = figure.dpi
     size, outline = figure.get_size_inches(), None
     dpi = min(full, core.SHOWN_EDGE / max(size))
@@ -198,6 +239,7 @@ def adopt_pyplot(pyplot):
     pyplot.show, pyplot.pause, Box.pyplot = show, pause, True
     modules["matplotlib.figure"].Figure.show = show_one
     charts.watch_boxes(modules["matplotlib.axes"].Axes)
+    add_fonts(modules["matplotlib"])
 
 
 # ---- plotly -------------------------------------------------------------------------------------
