@@ -337,10 +337,14 @@ static bool is_missing(struct fields all, const struct field *f, json_t *body)
     return true;
 }
 
-// Models and forms write "5" for 5: puts the value that a text stands for in its place.
-static json_t *read_text(const struct field *f, json_t *body, json_t *value)
+// The server that the set 'kernels' replaces takes "5" for 5: puts the value that a text stands for
+// in its place.  Without the set, what the OpenAPI document says is all that is taken.
+static json_t *read_text(const struct field *f, const struct config *c, json_t *body, json_t *value)
 {
-    json_t *read = has_type(f, value) ? NULL : text_value(value, types[f->type].schema);
+    if (has_type(f, value) ||
+        (!text_list_has(&c->tools, "kernels") && !text_list_has(&c->tools, "all")))
+        return value;
+    json_t *read = text_value(value, types[f->type].schema);
     return read && json_object_set_new(body, f->name, read) == 0 ? read : value;
 }
 
@@ -360,7 +364,7 @@ static int check_table(struct fields all, const char *prefix, const struct confi
         value = json_object_get(body, f->name);
         if (!value || (json_is_null(value) && !f->required))
             continue;
-        value = read_text(f, body, value);
+        value = read_text(f, c, body, value);
         int r = check_value(f, field_items(&w, f), prefix, c, value, e);
         if (r < 0)
             return r;
