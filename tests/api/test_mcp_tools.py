@@ -187,7 +187,7 @@ def test_bad_calls_are_protocol_errors(c, params, said):
         ({"code": "1", "args": ["a"] * 257}, "argument 'args' has 257 items"),
         ({"code": "1", "background": 1}, "argument 'background' is 1, but must be a boolean"),
         ({"code": "1", "time_out": 1}, "no argument 'time_out', did you mean 'timeout'?"),
-        ({"code": "1", "stdin": ""}, "no argument 'stdin'"),
+        ({"code": "1", "stdinput": ""}, "no argument 'stdinput'"),
     ],
 )
 def test_bad_arguments_are_tool_errors(c, arguments, said):

@@ -87,7 +87,8 @@ static void test_bodies_that_do_not_fit(void **state)
     check("execute", "{\"code\": \"1\", \"codee\": 1}", "unknown field 'codee'", "'code'");
     check("execute", "{\"code\": \"1\", \"entirely_else\": 1}", "unknown field 'entirely_else'",
           "session_id");
-    check("execute", "{\"code\": \"1\", \"timeout\": \"5\"}", "'timeout' is the string '5'", NULL);
+    check("execute", "{\"code\": \"1\", \"timeout\": \"5s\"}", "'timeout' is the string '5s'",
+          NULL);
     check("execute", "{\"code\": \"1\", \"timeout\": 0}",
           "'timeout' is 0, but must be at least 0.1", NULL);
     check("execute", "{\"code\": \"1\", \"timeout\": -1}", "at least", NULL);
