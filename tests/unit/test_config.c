@@ -102,7 +102,7 @@ static void defaults_are_those_of_the_contract(void **state)
     assert_int_equal(config.scratch_bytes, 256 * TEXT_MIB);
     assert_int_equal(config.inodes, 16384);
     assert_int_equal(config.files, 256);
-    assert_int_equal(config.file_size_bytes, 128 * TEXT_MIB);
+    assert_int_equal(config.file_size_bytes, 256 * TEXT_MIB);
     assert_int_equal(config.output_bytes, 1048576);
     assert_int_equal(config.source_bytes, 8 * TEXT_MIB);
     assert_int_equal(config.stock, 4);

@@ -383,10 +383,10 @@ static int gate_looks(int sock, const struct keeper_facts *facts, void *argument
     struct box plain = acquire(false);
     MUST(plain.id);
     start_code(&plain, "import socket\n"
-                       "try: socket.socket()\n"
+                       "try: socket.socket().connect(('192.0.2.1', 80))\n"
                        "except OSError as e: print(e.errno)\n");
     read_line(&plain, line, sizeof line);
-    MUST(number_of(line) == EAFNOSUPPORT);
+    MUST(number_of(line) == ENETUNREACH);
     MUST(boxes_at_broker() == 0);
     struct box b = acquire(true);
     if (!b.id)
@@ -452,8 +452,8 @@ static int gate_leaks(int sock, const struct keeper_facts *facts, void *argument
     MUST(boxes_at_broker() == 0);
     snprintf(path, sizeof path, "/proc/%u/ns/net", zygote);
     MUST(readlink(path, home, sizeof home - 1) > 0);
-    int before[] = {fds_of(facts->keeper), fds_of(broker), fds_of((pid_t)zygote)};
-    for (int round = 0; round < 5; round++) {
+    int before[3] = {};
+    for (int round = 0; round < 6; round++) {
         struct box some[6];
         for (size_t i = 0; i < ARRAY_LEN(some); i++) {
             some[i] = acquire(true);
@@ -469,9 +469,10 @@ static int gate_leaks(int sock, const struct keeper_facts *facts, void *argument
             release(&some[i]);
         await_parked(stock);
         MUST(boxes_at_broker() == 0);
-        MUST(fds_of(facts->keeper) == before[0]);
-        MUST(fds_of(broker) == before[1]);
-        MUST(fds_of((pid_t)zygote) == before[2]);
+        int now_open[] = {fds_of(facts->keeper), fds_of(broker), fds_of((pid_t)zygote)};
+        if (round == 0) // it started the sampler
+            memcpy(before, now_open, sizeof before);
+        MUST(memcmp(now_open, before, sizeof before) == 0);
         MUST(readlink(path, now, sizeof now - 1) > 0 && strcmp(home, now) == 0);
     }
     return 0;
