@@ -150,6 +150,13 @@ json_t *form_file_body(void)
                      body_of("content", "text", true), base64);
 }
 
+json_t *form_answer(void)
+{
+    return json_pack("{s:[{s:[s], s:{s:{s:s}}}, {s:[s], s:{s:{s:b}}}]}", "anyOf", "required",
+                     "text", "properties", "text", "type", "string", "required", "end",
+                     "properties", "end", "const", true);
+}
+
 json_t *form_open_imports(void)
 {
     return json_pack("{s:[{s:{s:{s:s}}}, {s:{s:{s:[s, s, n]}}}]}", "anyOf", "properties",

@@ -90,6 +90,8 @@ json_t *form_network(const char *help);
 json_t *form_value(void);
 // What the fields of a file have to be together: exec_check_files() of exec/exec.h.
 json_t *form_file_body(void);
+// An answer to input() is a line, the end, or both: rest_input() of rest/call.h.
+json_t *form_answer(void);
 // The policy 'open' has no list of imports: code_policy.h.
 json_t *form_open_imports(void);
 

@@ -200,6 +200,7 @@ static const struct field input_fields[] = {
     {.name = "text",
      .type = FIELD_STRING,
      .max = RUN_FEED_MAX / 8,
+     .together = form_answer,
      .help = "what the person typed; it ends with a newline, which is added if it is missing"},
     {.name = "end",
      .type = FIELD_BOOLEAN,

@@ -185,6 +185,19 @@ def test_forms(api, document, form):
         assert validator.is_valid(body) is fits and (answer.status < 300) is fits, (body, answer)
 
 
+@pytest.mark.parametrize("body, fits", [
+    ({}, False), ({"text": None}, False), ({"end": False}, False), ({"text": None, "end": None}, False),
+    ({"text": ""}, True), ({"end": True}, True), ({"text": "a", "end": None}, True), ({"text": None, "end": True}, True),
+])  # fmt: skip
+def test_an_answer_is_a_line_or_the_end(api, document, body, fits):
+    api.run("1", session="answered")
+    operation = document["paths"]["/api/v1/sessions/{id}/input"]["post"]
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    validator = jsonschema.Draft202012Validator({**schema, "components": document["components"]})
+    status = api.post("/sessions/answered/input", body).status
+    assert validator.is_valid(body) is fits and status == (409 if fits else 400), (body, status)  # 409: nothing waits
+
+
 def test_names_of_files_at_the_edge(api, document):
     """In a URL, too; and of artifacts, where the whole path is one text."""
     def fits(path, method, name, value):
