@@ -85,6 +85,8 @@ int single_run_do(struct single_run *o, const struct single_code *code, struct e
         .filename = code->filename,
         .env_vars = TAKE_PTR(o->env_vars),
         .keep_env_vars = o->lives,
+        .has_seed = !o->exec && config_is_set(c, CONFIG_KEY_seed), // once in a notebook
+        .seed = c->seed,
         .more_files = o->files ? o->files->files : NULL,
         .more_count = o->files ? o->files->count : 0,
         .network = TAKE_PTR(o->network),

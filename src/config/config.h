@@ -137,6 +137,9 @@ struct config {
     struct config_origin origins[CONFIG_KEY_MAX];
 };
 
+// Did anything set this key?  For keys whose default is no value.
+#define config_is_set(c, key) ((c)->origins[key].source != CONFIG_FROM_DEFAULT)
+
 struct config_env {
     const char *name;
     uint64_t factor;  // 0: written as the key's own type; else a plain number times this

@@ -84,6 +84,8 @@ struct exec_request {
     // {name: text}, checked by exec_check_env_vars(); taken; NULL: none.  SECURITY: the values are
     // secrets: no message, log line or answer has them.
     json_t *env_vars;
+    bool has_seed; // seed random and numpy before the code
+    uint32_t seed;
     // What the code reads as stdin; borrowed until on_done.
     bool has_stdin, stdin_coded; // coded: base64, checked by exec_check_base64()
     bool stdin_open;             // more may follow by run_feed(), as on_hungry and on_ask of run.h

@@ -53,6 +53,8 @@ char *exec_session_meta(const struct exec *x, const struct session *s, const str
         failed |= json_object_set(o, "variables", q->variables);
     if (q->env_vars)
         failed |= json_object_set(o, "env", q->env_vars);
+    if (q->has_seed)
+        failed |= json_object_set_new(o, "seed", json_integer(q->seed));
     if (q->keep_env_vars)
         failed |= json_object_set_new(o, "keep_env", json_true());
     failed |= set_stdin(q, o) < 0;
@@ -79,7 +81,7 @@ char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m)
 {
     const struct exec_request *q = &x->request;
     bool plain = !q->install && !q->variables && !q->env_vars && !m->policy && !m->wheels &&
-                 !q->named_result && !q->has_stdin && !q->no_stdin;
+                 !q->named_result && !q->has_stdin && !q->no_stdin && !q->has_seed;
     if (plain && is_nameless(q))
         return strdup(""); // most runs: see python/ext/plain.h
     if (plain)
@@ -92,6 +94,8 @@ char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m)
                                      "variables", q->variables, "env", q->env_vars, "policy",
                                      m->policy, "path", m->wheels, "transformer", m->transformer);
     int failed = o && q->named_result && json_object_set_new(o, "named_result", json_true()) < 0;
+    if (o && q->has_seed)
+        failed |= json_object_set_new(o, "seed", json_integer(q->seed)) < 0;
     failed |= o && set_stdin(q, o) < 0;
     return o && !failed ? dump_text(o) : NULL;
 }

@@ -158,6 +158,15 @@ const struct field execute_rows[] = {
      .help = "true: a person answers input() while the code runs, with POST /sessions/{id}/input; "
              "needs "
              "'session' and a stream, which says when the code waits"},
+    {.name = "seed",
+     .on = RUNS,
+     .type = FIELD_INTEGER,
+     .min = 0,
+     .max = UINT32_MAX,
+     .help = "seed random and numpy.random with this before the code runs, for results that can be "
+             "repeated; generators that the code makes itself, such as numpy's default_rng(), need "
+             "a seed of their own",
+     .into = INTO_SEED},
     {.name = "environment",
      .on = ALL,
      .type = FIELD_STRING,
@@ -318,6 +327,10 @@ static int read_value(struct gate *g, const char *owner, json_t *call, const str
     case INTO_ENV_VARS: q->env_vars = json_incref(value); return exec_check_env_vars(value, e);
     case INTO_STDIN:
     case INTO_STDIN_BASE64: return read_stdin(f, value, q, e);
+    case INTO_SEED:
+        q->has_seed = true;
+        q->seed = (uint32_t)json_number_value(value);
+        return 0;
     case INTO_ARGV: return 0; // below: there always is one
     case INTO_ENVIRONMENT: return read_environment(g, owner, call, value, q, e);
     case INTO_PACKAGES: return (q->packages = packages_set(g, value, e)) ? 0 : -1;

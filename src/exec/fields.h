@@ -52,6 +52,7 @@ enum field_into {
     INTO_ENV_VARS,
     INTO_STDIN,
     INTO_STDIN_BASE64,
+    INTO_SEED,
     INTO_ARGV,
     INTO_ENVIRONMENT,
     INTO_PACKAGES,

@@ -132,6 +132,7 @@ static char *environment[] = {
     // Caches of libraries are not among the files that code made.
     (char *)"MPLCONFIGDIR=/tmp/.matplotlib",
     (char *)"XDG_CACHE_HOME=/tmp/.cache",
+    NULL, // PYTHONHASHSEED, see set_hash_seed()
     NULL,
 };
 
@@ -147,6 +148,15 @@ static void count_threads(const struct config *config)
         snprintf(texts[i], sizeof texts[i], "%s=%u", names[i], cores < most ? cores : most);
         environment[1 + i] = texts[i];
     }
+}
+
+// Also for interpreters that code starts.
+static void set_hash_seed(const struct config *c)
+{
+    static char text[40];
+    snprintf(text, sizeof text, "PYTHONHASHSEED=%u", c->hash_seed);
+    if (config_is_set(c, CONFIG_KEY_hash_seed))
+        environment[ARRAY_LEN(environment) - 2] = text;
 }
 
 // The commands of the jail (python, pip), then those of the interpreter's own folder, where a
@@ -233,6 +243,7 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
     if (r < 0)
         return r;
     count_threads(config);
+    set_hash_seed(config);
     bool counted = caps->cgroups.driver != &watch_driver;
     _cleanup_close_ int filter = make_filter(counted ? FILTER_ZYGOTE : FILTER_ZYGOTE_WATCHED, e);
     if (filter < 0)

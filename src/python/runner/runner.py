@@ -419,6 +419,8 @@ def handle(meta, source):
         begin(Box.main.__dict__, source, Box.runs)
     if "variables" in meta:
         bring(Box.main.__dict__, meta["variables"])
+    if "seed" in meta:
+        Box.rich.own("seeding").plant(meta["seed"])
     restore = Box.rich.own("env_vars").bring(meta) if "env" in meta else None
     restore_stdin, Box.no_stdin = None, meta.get("no_stdin")
     try:
