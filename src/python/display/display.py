@@ -109,7 +109,8 @@ def own(name):
     stays in sys.modules, where user code may want its name."""
     if name not in Own:
         hidden = {key: modules.pop(key) for key in (*Own, *OTHERS, *LATE) if key in modules}
-        path, sys.path = sys.path, [FOLDER]
+        # Behind it what ours need; math is a file where the interpreter was built by pyenv.
+        path, sys.path = sys.path, [FOLDER, *(Box.path or sys.path)]
         modules.update(Own)
         try:
             __import__(name)
