@@ -11,6 +11,7 @@ it is copied, what does not fit is counted, and what was wrong is said on stderr
 """
 
 import builtins
+import os
 import sys
 from _io import BytesIO
 from sys import modules
@@ -63,8 +64,9 @@ LIBRARIES = {
     "trio._highlevel_open_tcp_stream": "network", "ssl": "network", "pip": "pip_here", "inspect": "origins",
     "multiprocessing.spawn": "origins", "joblib.externals.loky.backend.spawn": "origins",
     "loky.backend.spawn": "origins", "numba.core.caching": "origins",
-    "psutil._pslinux": "machine",
+    "psutil._pslinux": "machine", "joblib.externals.loky.backend.context": "machine", "loky.backend.context": "machine",
 }
+PROC = b"/proc/", b'/proc"', b"/proc'"     # in the text of a run that may read files of machine.py
 FOLDER = __file__.rpartition("/")[0]
 SUBTYPE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.+-")
 
@@ -128,6 +130,19 @@ def adopt(name):
         pass                # an unknown version: leave it as it is
 
 
+def look_for_proc(source):
+    """Lets code that names /proc read there what the kernel does not show a box."""
+    try:
+        if any([word in source for word in PROC]):
+            own("machine").adopt_files()
+    except Exception:
+        pass                # no memory, or code has replaced what it needs
+
+
+def getloadavg():
+    return own("machine").getloadavg()
+
+
 class Adopter:
     """A finder that adopts a library after the other finders have loaded it."""
     busy = None
@@ -160,6 +175,7 @@ class StandIn:
 def install():
     """Called in the zygote, after the preloads."""
     builtins.display, builtins.get_ipython = display, get_ipython
+    os.getloadavg = getloadavg          # of the box; the kernel's is of the whole machine
     for name in LIBRARIES:
         if name in modules:
             adopt(name)

@@ -195,7 +195,8 @@ bool plain_settle(void)
 // another word only costs time.
 static bool is_plain(const char *text, size_t length)
 {
-    static const char *const words[] = {"coding", "__main__", "__file__", "await", "async"};
+    static const char *const words[] = {"coding", "__main__", "__file__",
+                                        "/proc",  "await",    "async"};
     if (memchr(text, '\0', length))
         return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)

@@ -56,7 +56,7 @@ class Box:
     rich = None             # the module display
     formats = None          # bundles by functions that code has registered: formats.py
     pretty = None           # the same for the text of a result
-    replacement = None      # of _constrictor, for the module network
+    replacement = None      # of _constrictor: see in_c()
     rehearse_plain = None   # of _constrictor: rehearses a run in C
     flush_all = None        # of _constrictor: flushes the streams of the C library
     events = ()             # security events of this run
@@ -171,6 +171,17 @@ class ImportHook:
                 spec.loader.exec_module = lambda module: (execute(module), self.then(module))
                 return spec
         return None
+
+
+def in_c(owner, name, function, old):
+    """Makes our function look like a C function of a module or class."""
+    doc = old.__doc__ or ""
+    if Box.replacement is not None:
+        signature = getattr(old, "__text_signature__", None)
+        doc = f"{name}{signature}\n--\n\n{doc}" if signature else doc
+        return Box.replacement(name, doc, function, owner)
+    function.__name__, function.__doc__ = name, doc         # in tests without the extension
+    return function
 
 
 def forget_sources():

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""machine: what psutil reads about the machine, as it is for the box.
+"""machine: what code reads about the machine, as it is for the box.
 
-The /proc of a box shows its processes and nothing else: no meminfo, stat, cpuinfo, vmstat, loadavg. Here their
-texts are made from the limits of the box and from its own processes. display.adopt() calls a function of ADOPT
-when code has imported the library; all runs in the user process of a box, among user code, and tells code about
-itself only.
+The /proc of a box shows its processes and nothing else. The texts of FILES, which it lacks, are made here from the
+limits of the box and from its own processes. display.look_for_proc() calls adopt_files() when the text of a run
+names /proc, and display.adopt() a function of ADOPT when code has imported the library; other runs open their files
+as always. All runs in the user process of a box, among user code, and tells code about itself only.
 """
 
+import builtins
+import io
 import os
-from io import BytesIO, StringIO
+import sys
+from io import BufferedReader, BytesIO, TextIOWrapper
 from time import CLOCK_BOOTTIME, clock_gettime, time
 
 from base import __builtins__           # first: functions look builtins up there
+from base import in_c
 
 try:
     import _constrictor as native
@@ -20,7 +24,10 @@ except ImportError:
 
 PAGE, TICKS = os.sysconf("SC_PAGESIZE"), os.sysconf("SC_CLK_TCK")
 FIRST = 22 - 3              # starttime in stat, behind the name of the program
+LIKE = "/proc/self/status"  # what stat() says of a file in /proc
 
+
+# ---- The texts ----------------------------------------------------------------------------------
 
 def processes():
     """The fields of /proc/PID/stat behind the name, of each process of the box."""
@@ -74,59 +81,176 @@ def busy():
     return user, system, max(lived * cores() - user - system, 0)
 
 
-def running():
-    return sum(fields[0] == b"R" for _, fields in processes())
+def running(found):
+    return sum(fields[0] == b"R" for _, fields in found)
 
 
 def stat():
-    times, count = busy(), cores()
+    times, count, found = busy(), cores(), processes()
     rows = [("cpu ", times)] + [(f"cpu{i}", [one // count for one in times]) for i in range(count)]
     lines = [f"{name} {user} 0 {system} {idle} 0 0 0 0 0 0" for name, (user, system, idle) in rows]
     # The clock that starting times of processes count from; code can read it anyway.
     began = int(time() - clock_gettime(CLOCK_BOOTTIME))
-    lines += ["intr 0", "ctxt 0", f"btime {began}", f"processes {len(processes())}",
-              f"procs_running {running()}", "procs_blocked 0", "softirq 0"]
+    lines += ["intr 0", "ctxt 0", f"btime {began}", f"processes {len(found)}",
+              f"procs_running {running(found)}", "procs_blocked 0", "softirq 0"]
     return "\n".join(lines) + "\n"
 
 
 def cpuinfo():
     count = cores()
-    return "".join(f"processor\t: {i}\nmodel name\t: box\nphysical id\t: 0\ncore id\t\t: {i}\ncpu cores\t: {count}\n\n"
-                   for i in range(count))
+    return "".join(f"processor\t: {i}\nmodel name\t: box\nphysical id\t: 0\nsiblings\t: {count}\n"
+                   f"core id\t\t: {i}\ncpu cores\t: {count}\n\n" for i in range(count))
+
+
+def uptime():
+    """By the clock that starting times of processes count from; the second number is of the box's cores."""
+    return f"{clock_gettime(CLOCK_BOOTTIME):.2f} {busy()[2] / TICKS:.2f}\n"
 
 
 def getloadavg():
     """How many processes of the box run now: averages are kept for the whole machine only."""
-    return (float(running()),) * 3
+    return (float(running(processes())),) * 3
 
 
-FILES = {"/proc/meminfo": meminfo, "/proc/stat": stat, "/proc/cpuinfo": cpuinfo,
-         "/proc/vmstat": lambda: "pswpin 0\npswpout 0\n"}
+def loadavg():
+    found = processes()
+    now = running(found)
+    return f"{now:.2f} {now:.2f} {now:.2f} {now}/{len(found)} {max((int(pid) for pid, _ in found), default=0)}\n"
 
 
-def opener(plain, kind):
-    def open_file(name, *args, **kwargs):
-        try:
-            return plain(name, *args, **kwargs)
-        except FileNotFoundError:
-            if name not in FILES:
-                raise
-            text = FILES[name]()
-            return BytesIO(text.encode()) if kind is bytes else StringIO(text)
-    return open_file
+FILES = {"/proc/meminfo": meminfo, "/proc/stat": stat, "/proc/cpuinfo": cpuinfo, "/proc/loadavg": loadavg,
+         "/proc/uptime": uptime, "/proc/vmstat": lambda: "pswpin 0\npswpout 0\n"}
+
+
+def maker_of(path, *_, **__):
+    """The function that makes the text of a path; None for other files."""
+    try:
+        return FILES.get(os.fsdecode(path))
+    except TypeError:
+        return None         # a descriptor
+
+
+# ---- Opening ------------------------------------------------------------------------------------
+# Each function does first what the one does that it stands for, whatever its arguments.
+
+plain_open, plain_os_open, plain_stat, plain_access = io.open, os.open, os.stat, os.access
+
+
+class Text(BytesIO):
+    mode = "rb"
+
+
+def reader_of(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, *_, **__):
+    """What open() returns; None for other files, and for a mode that does not only read."""
+    make = maker_of(file)
+    if make is None or not set("rbt").issuperset(mode):
+        return None
+    raw = Text(make().encode())
+    raw.name = file
+    reader = BufferedReader(raw)
+    if "b" not in mode:
+        reader = TextIOWrapper(reader, encoding, errors, newline)
+        reader.mode = mode
+    return reader
+
+
+def open_file(*args, **kwargs):
+    try:
+        return plain_open(*args, **kwargs)
+    except FileNotFoundError:
+        reader = reader_of(*args, **kwargs)
+        if reader is None:
+            raise
+        return reader
+
+
+def pipe_of(path, flags, *_, **__):
+    """The same for os.open(). A pipe, because not every box may have a file without a name."""
+    make = maker_of(path)
+    if make is None or flags & os.O_ACCMODE != os.O_RDONLY:
+        return None
+    text, (end, other) = make().encode(), os.pipe()
+    try:
+        os.set_blocking(other, False)
+        if os.write(other, text) == len(text):
+            return end
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(other)
+    os.close(end)           # the text is longer than a pipe may be
+    return None
+
+
+def open_descriptor(*args, **kwargs):
+    try:
+        return plain_os_open(*args, **kwargs)
+    except FileNotFoundError:
+        end = pipe_of(*args, **kwargs)
+        if end is None:
+            raise
+        return end
+
+
+def stat_file(*args, **kwargs):
+    try:
+        return plain_stat(*args, **kwargs)
+    except FileNotFoundError:
+        if maker_of(*args, **kwargs) is None:
+            raise
+        return plain_stat(LIKE)
+
+
+def may_read(path, mode, *_, **__):
+    return maker_of(path) is not None and not mode & (os.W_OK | os.X_OK)
+
+
+def access_file(*args, **kwargs):
+    return plain_access(*args, **kwargs) or may_read(*args, **kwargs)
+
+
+# ---- Installing ---------------------------------------------------------------------------------
+
+class State:
+    adopted = False
+
+
+def replace(owners, name, function):
+    """Puts the function in the place of the owners' own, also where os lists what that can do."""
+    plain = getattr(owners[0], name)
+    new = in_c(owners[0], name, function, plain)
+    for can in os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids:
+        if plain in can:
+            can.add(new)
+    for owner in owners:
+        if vars(owner).get(name) is plain:
+            setattr(owner, name, new)
+
+
+def adopt_files():
+    if State.adopted:
+        return
+    State.adopted = True
+    # Before CPython 3.11 pathlib keeps functions of its own, if it has been imported.
+    accessor = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)
+    paths = [accessor] if accessor is not None else []
+    replace([io, builtins, *paths], "open", open_file)
+    replace([os], "open", open_descriptor)
+    replace([os, *paths], "stat", stat_file)
+    replace([os], "access", access_file)
 
 
 def adopt_psutil(module):
-    module.open_binary = opener(module.open_binary, bytes)
-    module.open_text = opener(module.open_text, str)
-    try:
-        os.getloadavg()
-    except OSError:
-        os.getloadavg = getloadavg      # which psutil hands on
+    sys.modules["psutil._common"].open = open_file      # open_binary() and open_text() are there
     if hasattr(module, "set_scputimes_ntuple"):         # before psutil 7
         module.set_scputimes_ntuple("/proc")
     else:
         module.ntp.scputimes = module.scputimes = module._scputimes_ntuple("/proc")
 
 
-ADOPT = {"psutil._pslinux": adopt_psutil}
+def adopt_loky(module):
+    module.physical_cores_cache = cores()       # else it starts lscpu, which finds none, and warns
+
+
+ADOPT = {"psutil._pslinux": adopt_psutil, "joblib.externals.loky.backend.context": adopt_loky,
+         "loky.backend.context": adopt_loky}

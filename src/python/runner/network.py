@@ -18,7 +18,7 @@ from sys import implementation, modules
 from time import monotonic
 
 from base import __builtins__           # first: functions look builtins up there
-from base import Box, clip
+from base import Box, clip, in_c
 
 BROKER = "127.0.0.1", 54
 ASK_MAX = 1024              # bytes of a question and of an answer
@@ -566,17 +566,6 @@ def with_reasons(connect):
 
 
 # ---- Installing ---------------------------------------------------------------------------------
-
-def in_c(owner, name, function, old):
-    """Makes our function look like a C function of a module or class."""
-    doc = old.__doc__ or ""
-    if Box.replacement is not None:
-        signature = getattr(old, "__text_signature__", None)
-        doc = f"{name}{signature}\n--\n\n{doc}" if signature else doc
-        return Box.replacement(name, doc, function, owner)
-    function.__name__, function.__doc__ = name, doc         # in tests without the extension
-    return function
-
 
 def in_destination_of(owner, name, function):
     setattr(owner, name, in_c(owner, name, function, getattr(owner, name)))

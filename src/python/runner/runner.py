@@ -417,6 +417,8 @@ def handle(meta, source):
     remember(filename, source)
     if session and counts:
         begin(Box.main.__dict__, source, Box.runs)
+    if b"/proc" in source:
+        Box.rich.look_for_proc(source)
     if "variables" in meta:
         bring(Box.main.__dict__, meta["variables"])
     if "seed" in meta:
