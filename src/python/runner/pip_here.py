@@ -2,11 +2,13 @@
 """pip_here: what pip does in a box: it lists packages, and refuses at once to install any.
 
 display.adopt() calls adopt_pip() when code in a box imports pip, and children/sitecustomize.py calls hook() in
-interpreters that such code starts. A box reaches no index, so pip itself would try for ten seconds and then say
-something about connections. This is a convenience: what keeps packages out are the walls.
+interpreters that such code starts. pip itself would try for ten seconds to reach an index, or fail to write to the
+interpreter's folder. Only `--target` in a box with network can work, and is left to pip. This is a convenience: what
+keeps packages out are the walls.
 """
 
 import sys
+from posix import stat
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import PathFinder
 
@@ -14,13 +16,24 @@ MAIN = "pip._internal.cli.main"     # `python -m pip`, the script pip and pip.ma
 CHANGES = "install", "download", "wheel", "uninstall", "lock"
 NAMES_MAX, NAME_MAX = 5, 60
 INDEX_OPTIONS = "--no-index", "--help", "-h"        # with one of these pip asks no index
+INTO = "-t", "--target"             # pip can fill a folder of the scratch, in a box with network
 ANSWERS = "list, freeze, show NAME and --version"
+
+
+def has_network():
+    try:
+        stat("/etc/resolv.conf")        # box/jail.c makes it for boxes with network
+        return True
+    except OSError:
+        return False
 
 
 def refusal(arguments):
     """The line that says what to do instead; None if pip can do it."""
     words = [word for word in arguments if not word.startswith("-")]
     if not words or words[0] not in CHANGES or set(INDEX_OPTIONS) & set(arguments):
+        return None
+    if words[0] == "install" and {word.partition("=")[0] for word in arguments} & {*INTO} and has_network():
         return None
     names = " ".join([word[:NAME_MAX] for word in words[1:1 + NAMES_MAX]])
     if words[0] == "uninstall":
