@@ -121,7 +121,9 @@ def test_open_session_brings_everything_along(c):
     )
     assert found["stdout"] == "['a', '1'] b'\\x00\\x01\\xff' [1, 2] é\n"
     assert found["files"] == [], "what was brought along is not the code's work"
-    hog = run(c, "b = bytearray(400 << 20)", session="luggage")
+    hog = run(c, "b = bytearray(400 << 20)", session="luggage")     # refused as a whole
+    assert hog["verdict"] == "out_of_memory" and hog["session_state"] == "open"
+    hog = run(c, "b = [b'x' * (8 << 20) for _ in range(50)]", session="luggage")
     assert hog["verdict"] == "out_of_memory" and hog["session_state"] == "lost"
 
 

@@ -236,6 +236,7 @@ def is_key(document, value):
 # schemathesis does by itself, every time with other data: a batch of the largest size, calls that build on each other.
 QUICK = """
 continue-on-failure = true
+request-timeout = 600
 
 [generation]
 deterministic = true

@@ -750,6 +750,8 @@ def example(name, schema):
         return "--no-package"  # nothing is asked of any index
     if name == "environment":
         return "base"
+    if name == "stdin_base64":
+        return "YQ=="
     if "anyOf" in schema:
         return schema["anyOf"][0]["enum"][0]
     kind = schema["type"] if isinstance(schema["type"], str) else schema["type"][0]

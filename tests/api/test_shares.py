@@ -218,9 +218,7 @@ def test_a_folder_that_was_exchanged_after_the_start(cli, data, tools):
     (cli.folder / "data").mkdir()
     (cli.folder / "data/sales.csv").write_text("secret")
     assert "1,2" in told(client.ask(run_code(3, code)))[0]["stdout"]
-    zygote = [pid for pid in tools.descendants(client.process.pid)
-              if b"start.py" in open(f"/proc/{pid}/cmdline", "rb").read()][0]  # fmt: skip
-    os.kill(zygote, signal.SIGKILL)
+    os.kill(tools.zygote(client.process), signal.SIGKILL)
     for id in range(4, 8):
         assert "secret" not in json.dumps(client.ask(run_code(id, code)))
     client.process.kill()
