@@ -61,6 +61,7 @@ enum box_flags {
     BOX_QUIET = 256,       // this kernel has no listener for filters, as an earlier box found
     BOX_WHEEL_FILES = 512, // the installer's: it sees --find-links
     BOX_LOOPBACK = 1024,   // lo of the slot's network namespace is up, see net_loopback()
+    BOX_SHARES = 2048,     // it sees folders of the user, so it has no AF_UNIX sockets with a name
 };
 
 // May code make TCP and UDP sockets?  A box with a read-only scratch keeps to AF_UNIX: its policy

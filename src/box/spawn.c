@@ -6,11 +6,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,11 +20,13 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/maps.h"
 #include "box/enter.h"
@@ -40,6 +44,9 @@ struct child {
     uint64_t box;
     struct child *next;
 };
+
+// Of a 64-bit argument, in bytes: the kernel looks at the low half only.
+enum { LOW_HALF = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 4 };
 
 // What the zygote writes to for each box.  Forks leave this memory out: else the zygote's next
 // write to each page that it shares with a new box would copy that page.  A box has none of it.
@@ -70,11 +77,41 @@ static struct child *child_take(pid_t pid)
     return NULL;
 }
 
-// Before the first box: the zygote itself does nothing that the first half forbids.
+// SECURITY: a socket in a shared folder leads to a program of the user, and a read-only mount does
+// not keep a box from connecting to it; nor do the ids where boxes have the caller's.  Only an
+// AF_UNIX socket that is not connected can take an address, so boxes that see such folders get
+// connected pairs only.  Code could close the other end or bind its own: it stays connected.
+static int forbid_unix_addresses(void)
+{
+    enum { TYPE = 0xf }; // the other bits are flags
+#define ARGUMENT(i) (offsetof(struct seccomp_data, args) + (i)*8 + LOW_HALF)
+    static struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socketpair, 4, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 2),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(0)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 5, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(1)),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TYPE),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_SEQPACKET, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+#undef ARGUMENT
+    const struct sock_fprog program = {ARRAY_LEN(code), code};
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0 ? -errno : 0;
+}
+
+// Before the first box: the zygote itself does nothing that these forbid.
 static int load_filter(uint32_t box_flags)
 {
     if (bookkeeping->filter_loaded || (box_flags & BOX_WITHOUT_SECCOMP))
         return 0;
+    int r = box_flags & BOX_SHARES ? forbid_unix_addresses() : 0;
+    if (r < 0)
+        return r;
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, spawn_message_first_filter(), 0, 0) < 0)
         return -errno;
     bookkeeping->filter_loaded = true;

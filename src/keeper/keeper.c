@@ -475,6 +475,8 @@ static int start(struct keeper *k, struct err *e)
                keeper_broker_first_kind(k->plan));
     k->stock.stemless = k->plan->cold;
     int r = caps_open(&k->caps, c, k->plan->own_uids, e);
+    if (c->shares.count)
+        k->caps.box_flags |= BOX_SHARES;
     if (r == 0)
         r = fdlimit_check(!slots_may_give(&k->caps.slots) && !k->plan->cold, c->files, e);
     if (r == 0)

@@ -5,9 +5,11 @@ The share is read-only, no link in it leads out of the box, and folders with sec
 never leaves the folder and never replaces a file.
 """
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import threading
 
 import pytest
@@ -104,6 +106,34 @@ def test_several_are_told_apart_by_their_names(cli, data):
     refused(cli.plain("print('ran')", "--share", "data", "--share", "other/data"), "same name")
 
 
+REACH = """
+import asyncio, multiprocessing, os, socket
+from socket import AF_UNIX, SOCK_DGRAM, SOCK_SEQPACKET, SOCK_STREAM
+os.chdir("/share/data")
+print(len(os.listdir()), "names")
+for type in SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM:
+    for make in lambda: [socket.socket(AF_UNIX, type)], lambda: socket.socketpair(AF_UNIX, type):
+        for name in os.listdir():
+            for use in lambda s: s.connect(name), lambda s: s.sendto(b"x", name):
+                try:
+                    ends = make()
+                    ends[1:] and ends[1].close()
+                    use(ends[0])
+                    # A packet to a socket of packets goes to its other end, whatever the address is.
+                    print("REACHED", name, type)
+                except OSError:
+                    pass
+a, b = socket.socketpair()
+a.send(b"pipe")
+print(b.recv(9).decode())
+with multiprocessing.Pool(1) as pool:
+    print("child", pool.apply(abs, (-1,)))
+async def main():
+    print("loop")
+asyncio.run(main())
+"""
+
+
 def test_nothing_is_written_and_nothing_runs(cli, data):
     (data / "tool").write_text("#!/bin/sh\ntrue\n")
     (data / "tool").chmod(0o755)
@@ -116,6 +146,19 @@ def test_nothing_is_written_and_nothing_runs(cli, data):
     os.close(reader)
     assert (result.out, result.status) == ("3\n", 0), result
     assert (data / "sales.csv").read_text() == "a,b\n1,2\n" and sorted(os.listdir(data)) == ["pipe", "sales.csv", "tool"]
+
+
+def test_programs_outside_are_not_reached(cli, data):
+    """A socket in the folder belongs to a program of the user; read-only folders do not keep anyone from connecting."""
+    with contextlib.ExitStack() as stack:
+        for name, type in (("stream", socket.SOCK_STREAM), ("packet", socket.SOCK_SEQPACKET), ("datagram", socket.SOCK_DGRAM)):
+            s = stack.enter_context(socket.socket(socket.AF_UNIX, type))
+            s.bind(str(data / name))
+            (data / name).chmod(0o777)
+            if type != socket.SOCK_DGRAM:
+                s.listen()
+        result = cli.plain(REACH, "--share", "data")
+    assert result.out.split("\n") == ["4 names", "pipe", "child 1", "loop", ""], result
 
 
 def test_no_link_leads_out(cli, data):
