@@ -26,8 +26,8 @@ static bool is_return(const struct sock_filter *c)
     return c->code == (BPF_RET | BPF_K);
 }
 
-// Where the conditional jump at `at` may as well go: past unconditional ones, and of equal returns
-// to the last that it reaches, where others can meet it.
+// A target for the conditional jump at `at` with the same effect as `to`: unconditional jumps are
+// followed, and a return becomes the last equal one in reach, so that more jumps share it.
 static size_t same_end(const struct filter *f, size_t at, size_t to)
 {
     const size_t last = at + 1 + REACH < f->count ? at + 1 + REACH : f->count - 1;
@@ -50,7 +50,7 @@ static void straighten(struct filter *f)
     }
 }
 
-// All jumps are forward, so one pass knows what is reached, and none grows longer.
+// All jumps are forward, so one pass finds what is reached, and no jump grows longer.
 static void leave_out_unreached(struct filter *f)
 {
     bool reached[FILTER_MAX] = {true};

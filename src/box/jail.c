@@ -435,7 +435,7 @@ static void pivot(void)
 static bool has_entries(const char *path)
 {
     DIR *d = opendir(path);
-    bool found = !d; // one that cannot be listed is hidden
+    bool found = !d; // a folder that cannot be listed is hidden
     for (const struct dirent *entry; d && !found && (entry = readdir(d));)
         found = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     if (d)
@@ -443,9 +443,9 @@ static bool has_entries(const char *path)
     return found;
 }
 
-// Puts an empty folder over each.  After the pivot, so that a link on the way means what it means
-// in a box.  A mount costs each box some microseconds: folders without entries get none, and so
-// does one that was reached by another name before.
+// Puts an empty folder over each.  This comes after the pivot, so that links in the path are
+// followed as in a box.  A mount costs each box some microseconds, so a folder without entries gets
+// none; nor does a folder that another name has led to before.
 static void hide(const struct jail_plan *plan)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |

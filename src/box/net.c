@@ -177,10 +177,10 @@ static int bring_up(void)
 }
 
 // SECURITY: the files of /proc/PID/net count what was ever done in the namespace, also without a
-// packet (an address without a route, a datagram from a bad pointer).  The slot's next box would
-// read what one box has counted there.  A box cannot change the modes back: it has no capability
-// here, and its /proc is read-only.  These few show only what is now, or what spends the namespace
-// (stem.c); keeper/sockets.c and doctor read them.
+// packet (an address without a route, a datagram from a bad pointer).  The slot's next box could
+// read there what this one did.  A box cannot change the modes back: it has no capability here, and
+// its /proc is read-only.  The files below stay readable, because keeper/sockets.c and doctor need
+// them: they show only the present, or packets, after which the stem ends the namespace (stem.c).
 static bool may_show(const char *name)
 {
     static const char *const shown[] = {".", "..", "dev", "sockstat", "sockstat6", "tcp", "tcp6"};

@@ -25,7 +25,7 @@
     X(NET_SOCKETS, "net_ns", "make the broker's sockets in it")                                    \
     X(NET_LO, "net_ns", "bring up the loopback device")                                            \
     X(NET_BOUND, "net_ns", "bound what ended connections hold (net.ipv4.tcp_max_tw_buckets)")      \
-    X(NET_HIDE, "net_ns", "hide the counters of it (/proc/PID/net)")                               \
+    X(NET_HIDE, "net_ns", "hide its counters (/proc/PID/net)")                                     \
     X(NET_IPC, "ipc_ns", "make an ipc namespace")
 
 enum { NET_DNS_PORT = 53, NET_ASK_PORT = 54 }; // see broker/box_question.h

@@ -150,7 +150,7 @@ static int enter_namespaces(uint32_t flags, int *ret_net_fds)
         step = NET_IPC;
         r = unshare(own ? 0 : CLONE_NEWIPC) < 0 ? -errno : 0;
     }
-    // The zygote's own namespace, if a box got it, has lo up from then on: it makes no other one.
+    // This may bring up lo in the zygote's own namespace (`own`); such a zygote makes one box only.
     if (r == 0 && !network && flags & BOX_LOOPBACK)
         r = net_loopback(ZYGOTE_PROC_FD, !own, &step);
     if (r == 0 && network)

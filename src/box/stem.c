@@ -43,8 +43,8 @@ static struct bookkeeping {
 // find nothing in it: no socket that waits in another one's queue, no connection that is about to
 // end, and nothing that the kernel learned from packets (metrics of routes, pieces of datagrams).
 // So a namespace is used again only if no socket is left and no packet was ever sent in it; else
-// the stem ends, and the namespace with it.  What calls without a packet leave are counters, which
-// net_loopback() has hidden.
+// the stem ends, and the namespace with it.  Calls that send no packet can still change counters;
+// net_loopback() has hidden those.
 
 static size_t read_net(int fd, char text[NET_TEXT_MAX])
 {
@@ -53,7 +53,8 @@ static size_t read_net(int fd, char text[NET_TEXT_MAX])
     return n > 0 ? (size_t)n : 0;
 }
 
-// Not yet at their places, where descriptors of the first plan may be.
+// close_others() moves them to SOCKETS_FD and DEVICES_FD: descriptors of the first plan may be
+// there now.
 static void open_net(int proc_fd)
 {
     bookkeeping->sockets_fd = openat(proc_fd, "self/net/sockstat", O_RDONLY | O_CLOEXEC);
@@ -81,9 +82,9 @@ static void close_others(void)
         _exit(1);
 }
 
-// The kernel frees the zygote's netlink socket, which brought up lo, a moment after it was closed:
-// until none was seen, one is no box's.  What a box can leave is two or more: a socket that waits
-// in a queue, and the one that has the queue; or it has sent packets.
+// The kernel frees the zygote's netlink socket, which brought up lo, a moment after it was closed.
+// So one socket is allowed until this stem has once seen none.  A box that leaves sockets leaves
+// two or more (one in a queue, and the one that has the queue), or it has sent packets.
 static bool no_socket_is_left(void)
 {
     static const char before[] = "sockets: used ";

@@ -145,7 +145,7 @@ static int read_preload(struct env_command *ask, struct err *e)
     return 0;
 }
 
-// `env create data` without packages: those of data analysis, as often as it takes.
+// `env create data` without packages installs those of data analysis; it can be repeated.
 static int read_data(struct env_command *ask, struct err *e)
 {
     if (ask->verb != VERB_CREATE || strcmp(ask->name, ENV_DATA) != 0 ||

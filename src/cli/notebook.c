@@ -298,7 +298,7 @@ static int run_cells(struct running *r)
     snprintf(name, sizeof name, "%s", r->cells->name);
     text_sanitize(name);
     if (status && !r->w->config->json)
-        fprintf(stderr, "constrictor: %s: cell %zu of %zu failed; those behind it did not run\n",
+        fprintf(stderr, "constrictor: %s: cell %zu of %zu failed; the cells after it did not run\n",
                 name, r->cell, r->cells->count);
     if (!r->cells->count && !r->w->config->json)
         fprintf(stderr, "constrictor: %s has no code\n", name);

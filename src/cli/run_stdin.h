@@ -14,7 +14,7 @@
 enum run_stdin_kind {
     RUN_STDIN_NONE,     // /dev/null
     RUN_STDIN_CODE,     // the code itself comes from there
-    RUN_STDIN_CELLS,    // there is one, but no cell would know how much of it is its own
+    RUN_STDIN_CELLS,    // cells: it is unclear which of them it is for
     RUN_STDIN_FILE,     // read() never waits for others
     RUN_STDIN_STREAM,   // a pipe or a socket
     RUN_STDIN_TERMINAL, // a person

@@ -144,8 +144,8 @@ struct config_env {
     const char *name;
     uint64_t factor;  // 0: written as the key's own type; else a plain number times this
     const char *unit; // the word for that unit
-    // What is in the values that other programs give a variable of this name ("": any).  Such a
-    // value is ignored, with a warning, if it is none of ours.
+    // Other programs use this name for values that contain this text ("": any text).  Such a value,
+    // when it is invalid here, is ignored with a warning.
     const char *foreign;
 };
 
@@ -163,7 +163,7 @@ struct config_option {
     const char *choices;      // "a|b|c" for CONFIG_ENUM; words of a CONFIG_LIST, or NULL: any
     bool secret;              // SECURITY: never printed, neither as a value nor in an error
     const char *in_dotenv;    // "a|b": values of a CONFIG_TRUSTED key that weaken nothing
-    const char *dotenv_skips; // what ignores the others of them; NULL: they are errors
+    const char *dotenv_skips; // why .env cannot set other values, for a warning; NULL: an error
     const char *value;        // name of the value in --help
     const char *help;
     const char *hint; // for a bad value; NULL: the hint of the type

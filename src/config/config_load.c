@@ -354,8 +354,8 @@ static enum config_key find_variable(enum config_key key, const char *name, unsi
     return CONFIG_KEY_MAX;
 }
 
-// SECURITY: a stranger may have written the .env file.  It may say what holds anyhow, and what is
-// stricter; nothing else about keys that weaken the wall or open the server.
+// SECURITY: a stranger may have written the .env file.  To keys that weaken the wall or open the
+// server it may only give their default, or a stricter value.
 static int bad_dotenv(const struct config_option *o, const struct line *line, const char *value,
                       unsigned env, struct err *e)
 {

@@ -406,10 +406,10 @@ struct exec *exec_start(struct gate *g, struct exec_request *request)
         return NULL;
     }
     exec_audit_begin(x);
-    // A run of the gate's own is not the key's.
-    bool slow = request->action != EXEC_RUN || request->plain ||
-                rates_take(g->rates, x->owner, clock_us(), &x->error) == 0;
-    int wait = slow ? exec_wait_for_packages(x) : -1;
+    // Runs that the gate itself needs do not count for the key's --rate.
+    bool allowed = request->action != EXEC_RUN || request->plain ||
+                   rates_take(g->rates, x->owner, clock_us(), &x->error) == 0;
+    int wait = allowed ? exec_wait_for_packages(x) : -1;
     if (wait > 0 || (wait == 0 && exec_begin(x)))
         return x;
     // on_done comes later: the caller does not have `x` yet.
@@ -481,14 +481,15 @@ static int set_session(struct exec *x, json_t *o)
         snprintf(hint, sizeof hint, "%s%sthe session ended with this run; its variables are lost",
                  old ? old : "", old ? "; " : "");
     else if (w->opened && s && (s->restored || s->not_restored))
-        snprintf(hint, sizeof hint,
-                 "%s%sthe session of this name before %s and was opened again: %u of its files are "
-                 "back in /mnt/data, %u are not; its variables and imports are gone",
-                 old ? old : "", old ? "; " : "",
-                 w->previous == SESSION_OPEN ? "ended" : session_end_words[w->previous],
-                 s->restored, s->not_restored);
+        snprintf(
+            hint, sizeof hint,
+            "%s%sthe session of this name %s and was opened again: %u of its files are back in "
+            "/mnt/data, %u are not; its variables and imports are gone",
+            old ? old : "", old ? "; " : "",
+            w->previous == SESSION_OPEN ? "ended" : session_end_words[w->previous], s->restored,
+            s->not_restored);
     else if (w->opened && w->previous != SESSION_OPEN)
-        snprintf(hint, sizeof hint, "%s%sthis is a new session: the one of this name before %s",
+        snprintf(hint, sizeof hint, "%s%sthis is a new session: the earlier one of this name %s",
                  old ? old : "", old ? "; " : "", session_end_words[w->previous]);
     else if (x->session && x->session->network_lost)
         snprintf(hint, sizeof hint,

@@ -2,10 +2,10 @@
 //
 // exec_audit: one line for each run: in the log at level info, and, with --run-audit-file, a JSON
 // object with the SHA-256 of the code.  Called by exec.c in the gate.
-// SECURITY: neither ever has code, its output or its files.
+// SECURITY: neither line contains code, its output or its files.
 //
-// The keeper opens the file for appending, and the gate has it as long as it lives.  A gate that is
-// taken over could shorten it: send the file's lines elsewhere if that counts.
+// The keeper opens the file for appending, and the gate has its descriptor as long as it lives.  A
+// gate that is taken over could shorten the file: see docs/operations.md, "Logs".
 
 #include <errno.h>
 #include <openssl/evp.h>
@@ -45,7 +45,7 @@ static double wall_ms(const struct run *r)
 
 static void write_line(const struct exec *x, const char *verdict)
 {
-    static bool failing; // is said once, and again when it begins anew
+    static bool failing; // one log line for each series of failures
     char when[TEXT_TIME_MAX];
     struct timespec now;
     (void)clock_gettime(CLOCK_REALTIME, &now);

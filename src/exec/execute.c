@@ -156,8 +156,7 @@ const struct field execute_rows[] = {
      .on = EXECUTE_RUN,
      .type = FIELD_BOOLEAN,
      .help = "true: a person answers input() while the code runs, with POST /sessions/{id}/input; "
-             "needs "
-             "'session' and a stream, which says when the code waits"},
+             "needs 'session' and a stream, which says when the code waits"},
     {.name = "seed",
      .on = RUNS,
      .type = FIELD_INTEGER,
@@ -173,9 +172,9 @@ const struct field execute_rows[] = {
      .min = 1,
      .max = ENV_NAME_MAX,
      .pattern = FORM_ENV,
-     .help = "environment of packages; the default 'base' has the interpreter's packages and those "
-             "that you installed without naming an environment. A session keeps the environment "
-             "that it was opened with",
+     .help = "environment of packages; the default 'base' has the standard library and the "
+             "packages that you installed without naming an environment. A session keeps the "
+             "environment that it was opened with",
      .tool_help = "create_python_env makes others.",
      .into = INTO_ENVIRONMENT},
     {.name = "packages",

@@ -47,7 +47,7 @@ static int check_state(const struct config *c, const char *path, struct err *e)
     const char *at = realpath(state, whole) ? whole : state;
     if (is_in(path, at) || is_in(at, path))
         return refuse(
-            path, "it has, or belongs to, the state folder, where the files of all runs are", e);
+            path, "it contains, or is in, the state folder, where the files of all runs are", e);
     return 0;
 }
 
@@ -58,7 +58,7 @@ static int check_private(const char *path, struct err *e)
     if (!name || name[0] != '/' || !realpath(name, home) || strcmp(home, "/") == 0)
         return 0;
     if (is_in(home, path))
-        return refuse(path, "it has your whole home folder, with keys and passwords", e);
+        return refuse(path, "it contains your whole home folder, with keys and passwords", e);
     if (is_in(path, home) && path[strlen(home) + 1] == '.')
         return refuse(path, "a hidden folder of your home may have keys and passwords", e);
     return 0;
@@ -67,10 +67,10 @@ static int check_private(const char *path, struct err *e)
 static int check_path(const struct config *c, const char *path, struct err *e)
 {
     if (strcmp(path, "/") == 0)
-        return refuse(path, "it is everything", e);
+        return refuse(path, "it contains everything on this machine", e);
     for (size_t i = 0; i < ARRAY_LEN(refused); i++)
         if (is_in(path, refused[i]))
-            return refuse(path, "it is of the system and not data", e);
+            return refuse(path, "it belongs to the system and holds no data", e);
     return check_state(c, path, e) < 0 ? -1 : check_private(path, e);
 }
 

@@ -73,7 +73,7 @@ static void write_state(FILE *f, const struct gate *g)
     head(f, "info", "gauge", "The version of the server.");
     fprintf(f, "constrictor_info{version=\"" CONSTRICTOR_VERSION "\"} 1\n");
     number(f, "up", "gauge", "Whether code can run.", g->facts->state == KEEPER_READY);
-    number(f, "uptime_seconds", "gauge", "Time since this gate began.",
+    number(f, "uptime_seconds", "gauge", "Time since this gate started.",
            (double)(clock_ms() - metrics.since_ms) / 1000);
     number(f, "sessions", "gauge", "Open sessions.",
            g->sessions ? (double)sessions_count(g, NULL) : 0);

@@ -202,9 +202,7 @@ static const struct field input_fields[] = {
      .max = RUN_FEED_MAX / 8,
      .together = form_answer,
      .help = "what the person typed; it ends with a newline, which is added if it is missing"},
-    {.name = "end",
-     .type = FIELD_BOOLEAN,
-     .help = "true: no more will follow: the code then gets EOFError"},
+    {.name = "end", .type = FIELD_BOOLEAN, .help = "true: this ends stdin: the code gets EOFError"},
     {0},
 };
 

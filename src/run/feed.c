@@ -84,7 +84,7 @@ int feed_on_ask(struct live_box *b, const char *prompt, size_t length)
     f->cost += length + ASK_COST;
     if (f->cost > r->request.output_bytes)
         run_stop(r, END_OUTPUT);
-    else if (f->wanted && (f->asking = f->open)) // else bytes that it has not seen are on their way
+    else if (f->wanted && (f->asking = f->open)) // else bytes for it are on their way
         r->request.on_ask(r, prompt, length);
     return 0;
 }

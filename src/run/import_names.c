@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// import_names: see import_names.h.  Not taken: the index has no project of that name, or one that
-// exists only to say what it is called.
+// import_names: see import_names.h.  `is_taken` is false where the index has no project of the
+// module's name, or only a stub that names the real one.
 
 #include "run/import_names.h"
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rate: see rate.h.  Each owner has one time, `due_us`: when all that it started would have been
-// started at the even pace.  An owner whose time has passed is as if it had never been here, so its
-// row is free.
+// rate: see rate.h.  Each owner has one time, `due_us`: when its runs would all have started, had
+// they started at an even pace.  Once that time has passed, the owner's row can be used again.
 //
 // SECURITY: the memory is fixed, however many keys and tokens come.  When all rows of a bucket are
-// in use, the row that is due first is taken: only owners that all have a key can bring that about.
+// in use, the row that is due first is taken.  Filling a bucket takes as many keys as it has rows.
 
 #include "run/rate.h"
 

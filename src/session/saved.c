@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // saved: files of a session that are in the store of artifacts, and their way back into a new box.
-// Called by session.c, and by those who write files of sessions; runs in the gate.
+// Called by session.c, and by the code that writes files of sessions; runs in the gate.
 //
 // What a run left and what a client wrote is stored as it happens, so it outlives a box that
 // crashes and a server that is killed.  A session that is opened again, by its handle or its name,
@@ -54,7 +54,7 @@ void session_save_bytes(struct session *s, const struct scratch_file *file, cons
     snprintf(a.path, sizeof a.path, "%s", file->path);
     if (store_add_bytes(store_of(s), &a, data, length, &e) == 0)
         session_note_saved(s);
-    else // an older version must not come back in its place
+    else // or an older version of the file would come back
         store_retire(store_of(s), s->owner, s->id, file->path);
 }
 

@@ -174,7 +174,7 @@ def test_another_environment_as_the_default(cli, index):
 
 
 @pytest.mark.parametrize("name, says", [("nothing", "no environment 'nothing'"), ("../x", "--environment")])
-def test_a_default_that_is_not_there_is_reported(cli, name, says):
+def test_a_default_that_does_not_exist_is_reported(cli, name, says):
     with serving(cli, "--environment", name) as rest:
         assert says in rest.server.stderr()
         assert run(rest, "1 + 1")["result"] == "2"

@@ -341,7 +341,7 @@ plotly.graph_objects.Figure(plotly.graph_objects.Surface(z=[[1, 2], [3, 4]]))"""
 
 
 def test_titles_in_any_script(cli):
-    """Text falls back to the fonts of the machine; what no font has is said once in a run, not for each character."""
+    """Text falls back to the fonts of the machine; a character that no font has is reported once in a run."""
     result = cli.run(PLT + "plt.title('日本語 中文')\nplt.show()", "--python", str(DATA))
     assert (result.verdict, result.stderr) == ("ok", ""), result
     many = "for i in range(3):\n    plt.figure()\n    plt.title('\\U00013000\\U00013001' * 9)\n    plt.show()"

@@ -134,7 +134,7 @@ s = socket.socket(); print(errno.errorcode[s.connect_ex(("192.0.2.11", 80))])
 """
 
 
-def test_everything_else_is_off_and_told(rest):
+def test_other_addresses_fail_with_a_reason(rest):
     ran = rest.run(AWAY)
     assert ran["stdout"].split("\n")[:-1] == [
         "OSError True", "OSError True", "gaierror True", "OSError True", "OSError True", "OSError True",
@@ -374,7 +374,7 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
     rest.ask("DELETE", "/sessions/web")
 
 
-def test_a_program_that_is_no_python_reaches_it_too(rest):
+def test_a_program_other_than_python_reaches_it_too(rest):
     ran = rest.run("""
 import http.server, subprocess, threading
 http.server.SimpleHTTPRequestHandler.log_message = lambda *_: None

@@ -63,7 +63,7 @@ def test_the_first_error_ends_it_and_is_named(cli, save):
     assert (result.out, result.status) == ("one\n", 1), result
     assert 'File "<cell 2>", line 4' in result.err and 'File "<cell 2>", line 2, in f' in result.err, result
     assert "return 1 / 0" in result.err and "ZeroDivisionError" in result.err
-    assert result.err.endswith("constrictor: a.ipynb: cell 2 of 3 failed; those behind it did not run\n"), result
+    assert result.err.endswith("constrictor: a.ipynb: cell 2 of 3 failed; the cells after it did not run\n"), result
 
 
 def test_a_syntax_error_ends_it(cli, save):
@@ -130,7 +130,7 @@ def test_ctrl_c_ends_it(cli, save):
 # ---- bad input -----------------------------------------------------------------------------------
 
 
-def test_what_is_no_notebook(cli, save):
+def test_a_file_that_is_not_a_notebook_is_refused(cli, save):
     path = cli.folder / "a.ipynb"
     for text, word in (
         (b"", "not JSON"),

@@ -128,7 +128,7 @@ def test_odd_things_that_code_leaves(api):
     assert api.run("open('huge', 'wb').truncate(1 << 40)", session_id="odd")["verdict"] == "disk_full"
 
 
-def test_more_files_than_are_kept_are_said(api):
+def test_files_beyond_the_bound_are_reported(api):
     seen = api.run("for n in range(5000): open(f'{n}.txt', 'w').write('x')", session_id="lots")
     assert seen["files_omitted"] == 4900
     crash(api, "lots")
@@ -222,7 +222,7 @@ def test_other_keys_cannot_open_it(shared_cli, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["ses_", "ses_x", "ses_0123456789abcdefghijklm", "ses_" + "a" * 100, "ses_'; DROP TABLE artifact"])
-def test_handles_that_never_were(api, name):
+def test_handles_that_never_existed(api, name):
     assert api.post("/sessions", {"name": name}).status in (400, 404)
 
 

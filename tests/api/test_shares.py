@@ -333,7 +333,7 @@ def test_hostile_names_stay_in_the_folder(cli, serve):
     assert (out / "taken.txt").is_symlink() and all(c >= " " for name in os.listdir(out) for c in name)
 
 
-def test_what_cannot_be_saved_is_said(cli, serve):
+def test_files_that_cannot_be_saved_are_reported(cli, serve):
     client = serve("--out", "results", "--artifact-quota", "1M")
     answer, text = told(client.ask(run_code(2, "open('a', 'wb').write(bytes(700_000))")))
     assert answer["files"][0]["saved"].endswith("/results/a")

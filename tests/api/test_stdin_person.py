@@ -242,7 +242,7 @@ def test_input_asks_the_person_at_the_client(cli):
         assert done["structuredContent"]["stdout"] == "Name? Age? Ada 36\nend\n", done
         assert [("Name? " in p["message"], "Age? " in p["message"]) for p in asked] == [(1, 0), (0, 1), (0, 0)]
         assert "code" in asked[0]["message"]
-        assert "EOFError" in text(c.python("input()")) and len(asked) == 3  # nobody is asked unless it is wanted
+        assert "EOFError" in text(c.python("input()")) and len(asked) == 3  # the person is asked for `interactive` only
         c.on_request = {"elicitation/create": lambda params: {"action": "accept", "content": {"text": 1}}}
         assert "EOFError" in text(c.python("input()", interactive=True))
         assert "Ada" in text(c.python("print(input())", interactive=True, stdin="Ada\n"))

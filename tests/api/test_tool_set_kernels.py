@@ -444,7 +444,7 @@ def test_K_13_idle_sessions_end(strict):
 
 
 def test_K_14_execution_time_is_kept(strict):
-    """MAX_EXECUTION_TIME=1 ends code that ignores SIGINT too, whatever runs beside it, and no request may ask for more."""
+    """MAX_EXECUTION_TIME=1 ends code that ignores SIGINT too, also beside other runs, and no request may ask for more."""
     stubborn = """import os, signal
 for _ in range(os.cpu_count()):
     if os.fork() == 0:
@@ -511,7 +511,7 @@ def test_K_11_b_variables_of_other_programs(cli):
     with serving(cli, "--port", "0", env=foreign) as server:
         assert server.ask("GET", "/health").status == 200
         assert "ignored" in server.logs.read_text()
-    assert cli.call("serve", env={"CONSTRICTOR_PORT": "many"}).status == 64  # this is nobody's but ours
+    assert cli.call("serve", env={"CONSTRICTOR_PORT": "many"}).status == 64  # no other program writes that
 
 
 def test_K_17_a_pool_that_is_always_fresh(api):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file of any size up to that of scratch goes into a session by PUT, whatever the client does on the way."""
+"""A file of any size up to that of scratch goes into a session by PUT. Clients that stop, leave or lie harm nothing."""
 
 import contextlib
 import http.client
@@ -155,7 +155,7 @@ def test_two_uploads_of_one_name_leave_one_of_them_whole(api):
     assert api.run("import os; os.listdir('.')", session_id="two")["result"] == "['same']"
 
 
-def test_a_slow_client_holds_up_nobody(api):
+def test_a_slow_client_delays_no_other(api):
     with begin(api, api.file("slow", "slow"), 100) as raw:
         begun = time.monotonic()
         for n in range(20):
@@ -167,7 +167,7 @@ def test_a_slow_client_holds_up_nobody(api):
         assert answer_of(raw).json["size"] == 100
 
 
-def test_a_client_that_stops_in_the_middle_is_told_after_the_time_for_requests(shared_cli):
+def test_a_client_that_stops_in_the_middle_gets_an_error_after_the_request_timeout(shared_cli):
     server = rest_client.serve(shared_cli, "--request-timeout", "1")
     with begin(server, server.file("stops", "x"), 1000) as raw:
         raw.sendall(b"abc")

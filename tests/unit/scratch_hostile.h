@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A hostile box for tests of files/scratch: the test says whatever it likes.
+// A hostile box for tests of files/scratch: the test writes its answers.
 
 #ifndef CONSTRICTOR_TESTS_UNIT_SCRATCH_HOSTILE_H
 #define CONSTRICTOR_TESTS_UNIT_SCRATCH_HOSTILE_H

@@ -621,7 +621,8 @@ const struct mcp_tool env_tools[] = {
         .name = "reset_sandbox",
         .title = "Remove installed packages",
         .description =
-            "Remove all installed packages from an environment; the interpreter's own stay. "
+            "Remove all packages that were installed into an environment. 'base' then has those of "
+            "the server's default environment, if there is one; the interpreter's own stay. "
             "Sessions keep what they have imported; sessions=true closes them.",
         .input_schema = reset_input,
         .output_schema = tool_env_status_output,

@@ -139,8 +139,9 @@ static void add_person(struct mcp_call *c, json_t *arguments, struct exec_reques
         q->has_stdin = q->stdin_open = true;
         q->on_ask = tool_run_ask;
     } else {
-        q->no_stdin = "EOF when reading a line: this client cannot ask a person; pass the input as "
-                      "'stdin'";
+        q->no_stdin =
+            "EOF when reading a line: a person cannot be asked in this call; pass the input "
+            "as 'stdin'";
     }
 }
 

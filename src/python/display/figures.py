@@ -126,8 +126,8 @@ def tell_missing(signs):
 
 
 def draw_figure(figure):
-    """(what to show, the original or None) of a figure; None if it is empty. matplotlib warns of each character that no
-    font has, each time it draws one: that is said once in a run."""
+    """(what to show, the original or None) of a figure; None if it is empty. matplotlib warns each time it draws a
+    character that no font has; this reports it once in a run."""
     if len(figure.get_children()) < 2:  # its background
         return None
     warnings = __import__("warnings")

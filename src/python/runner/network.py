@@ -318,7 +318,7 @@ def connect_locally(sock, text, port, address):
 
 
 def refuse_off(action, text, port):
-    """Says what the kernel would say, which has no route, and why."""
+    """Raises the kernel's error for an address without a route, with the reason."""
     record_off(action, text, port)
     raise OSError(ENETUNREACH, f"cannot connect to {target_of(text, port)}: {OFF}")
 
@@ -539,7 +539,7 @@ async def sock_connect(self, sock, address):
 
 
 async def create_server(self, *args, **kwargs):
-    """asyncio goes on without a socket for an address that the machine lacks: here it lacks all."""
+    """asyncio goes on without a socket for an address that the machine lacks: without loopback a box lacks all."""
     server = await plain_create_server(self, *args, **kwargs)
     if not server.sockets and not is_on() and not State.loopback:
         raise OSError(EAFNOSUPPORT, OFF)
