@@ -412,6 +412,26 @@ def test_what_sockets_hold_counts(program):
         assert rest.run("1 + 1")["result"] == "2"
 
 
+# What no cgroup is charged with: connections that nothing accepts.
+WAITING = """
+import socket
+server = socket.create_server(("127.0.0.1", 0), backlog=4096)
+kept = []
+while True:
+    kept.append(socket.create_connection(server.getsockname()))
+    kept[-1].setblocking(False)
+    try:
+        while True: kept[-1].send(bytes(1 << 16))
+    except BlockingIOError: pass
+"""
+
+
+@pytest.mark.parametrize("code", [FLOOD, WAITING], ids=["accepted", "waiting"])
+def test_so_it_does_in_a_run_without_a_server(cli, code):
+    ran = cli.run(code, "--memory", "64M", "--files", "4096")
+    assert ran.verdict == "out_of_memory", ran
+
+
 # -- without it
 
 
