@@ -60,6 +60,16 @@ def test_files_that_a_command_writes_are_artifacts(rest):
     assert [file["path"] for file in answer["files"]] == ["notes.txt"], answer
 
 
+@pytest.mark.parametrize("line", ["!pip install six", "%pip install -q six; ls", "!python3 -m pip install six && ls",
+                                  "%conda install six"])
+def test_an_install_says_what_installs_packages(rest, line):
+    answer = rest.run(f"x = 1\n{line}", session="pip")
+    assert answer["error"]["type"] == "UsageError" and answer["error"]["line"] == 2, answer
+    said = answer["error"]["message"]
+    assert said.startswith("pip cannot install six in a box: use the tool install_package (MCP), "), said
+    assert fine(rest, "%pip list", session="pip")["stdout"].startswith("Package"), "other uses of pip go on"
+
+
 def test_output_comes_while_a_command_runs(rest):
     lines = rest.stream("!echo first; sleep 1; echo second")
     texts = [str(line) for line in lines]

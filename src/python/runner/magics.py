@@ -24,7 +24,6 @@ from variables import shape_of, type_of
 HISTORY_NAMES = frozenset(("In", "Out", "exit", "quit", "get_ipython"))
 ROW_MAX = 60                # characters of a value that %whos shows
 NOTEBOOK_MAX = 64 * 1024 * 1024
-INSTALL = "install_package, or the argument 'packages' of the call, installs packages"
 TABLES = {"line": {}, "cell": {}}
 
 
@@ -163,7 +162,7 @@ for name, command in {
 
 @magic("line", "pip", "pip3", "conda", "mamba", "uv")
 def pip(shell, line, frame):
-    """Install packages, as install_package does."""
+    """%pip list, show NAME or freeze; %pip install says what installs packages here."""
     if Box.rich.own("packages").install_in(f"pip {line}") is None:
         Box.main.__dict__["_exit_code"] = run_shell(f"pip {line}")
 
