@@ -24,6 +24,8 @@ FAKE = r'''
 import sys, os, builtins, _signal
 __builtins__ = dict(vars(builtins))     # user code breaks the real ones
 class Fake:
+    def end_library_threads(self):
+        pass
     def ready(self, report):
         os.write(replies, report + b"\n")
     def serve(self, main, rehearsals, single=False):

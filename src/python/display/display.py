@@ -103,7 +103,7 @@ def note(text):
 
 # ---- Our other modules --------------------------------------------------------------------------
 
-Own = {"base": base, "report": report, "display": modules[__name__], "source": source}
+Own = {name: modules[name] for name in ("_constrictor", "base", "report", __name__, "source") if name in modules}
 
 
 def own(name):
