@@ -53,9 +53,9 @@ BUNDLE, BY_ITSELF = "_repr_mimebundle_", "_ipython_display_"
 # Our other modules, and the libraries for which they are needed: ADOPT has a function for each library.
 OTHERS = ("charts", "figures", "plotly_charts", "tables", "network", "policy", "scope", "advice",
           "statements", "visitor", "walk", "check", "lint", "guard", "restricted", "policed",
-          "readonly", "transform", "wheels", "fresh", "origins", "pip_here", "env_vars", "stdin")
+          "readonly", "transform", "wheels", "fresh", "origins", "pip_here", "env_vars", "stdin", "machine")
 # These are imported in a box when code needs them, never ahead.
-LATE = "notebook", "shell", "magics", "timing", "lookup", "packages", "formats", "ipython", "machine", "seeding"
+LATE = "notebook", "shell", "magics", "timing", "lookup", "packages", "formats", "ipython", "seeding"
 LIBRARIES = {
     "matplotlib.pyplot": "figures", "plotly.io._renderers": "figures", "pandas": "figures",
     "IPython.core.display_functions": "figures",
