@@ -293,7 +293,7 @@ static int run_cells(struct running *r)
             break; // the reader is gone
     }
     if (r->o->exec->error.message[0])
-        return status; // it did not run, and that was said
+        return status; // it did not run; the error was printed
     char name[NAME_SHOWN];
     snprintf(name, sizeof name, "%s", r->cells->name);
     text_sanitize(name);

@@ -23,7 +23,7 @@
 
 // ---- output -------------------------------------------------------------------------------------
 
-// The errno that kept output of the code from being written; it ends the run.  0: none.
+// Why output of the code could not be written (errno), which ends the run.  0: all was written.
 static int unwritten;
 
 // Copies output to our stdout and stderr.  A closed pipe ends the run.

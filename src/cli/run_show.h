@@ -19,7 +19,7 @@
 struct run_show {
     const struct config *config;
     const struct gate *gate; // of the run; the caller sets it before the run
-    // The script, whose copy in the box is no file that the code left; NULL: there is none.
+    // The script: its copy in the box does not count as a file that the code left.  NULL: none.
     const char *filename, *code;
     size_t code_length;
     bool values; // print the value of the last expression
@@ -53,7 +53,7 @@ void run_show_files(const struct run_show *w, json_t *o);
 // the code did not make.
 void run_show_mark_files(struct run_show *w, json_t *list);
 
-// The errno that kept output of the code from being written; 0: none.
+// Why output of the code could not be written (errno); 0: all was written.
 int run_show_unwritten(void);
 
 #endif

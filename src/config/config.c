@@ -479,7 +479,7 @@ void config_apply_sets(struct config *c)
         if (names_set(&c->tools, d->set))
             (void)config_set(c, d->key, d->value, origin,
                              NULL); // within its bounds: test_config
-        // In what that server gives a run, numpy, pandas and scikit-learn do not fit together.
+        // numpy, pandas and scikit-learn together need more than that server gives a run.
         if (c->origins[CONFIG_KEY_memory_bytes].source == CONFIG_FROM_SET &&
             code_policy_has_tier(c, "data_science") && c->memory_bytes < CONFIG_DATA_MEMORY)
             c->memory_bytes = CONFIG_DATA_MEMORY;

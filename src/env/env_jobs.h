@@ -134,8 +134,9 @@ void env_forget_paths(struct envs *v); // after an environment changed
 // Ends the jobs of servers that do not live any more: they changed nothing.
 void env_end_left_jobs(struct envs *v, bool own_too);
 int env_no_memory(struct err *e);
-bool envs_fits_python(const struct envs *v, const struct env_row *row); // were its wheels for it?
-json_t *env_job_status(const struct env_job *j);                        // new
+bool envs_fits_python(const struct envs *v,
+                      const struct env_row *row); // were its wheels made for it?
+json_t *env_job_status(const struct env_job *j);  // new
 
 // env_job.c
 void env_jobs_start_soon(struct envs *v);

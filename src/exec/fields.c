@@ -337,8 +337,8 @@ static bool is_missing(struct fields all, const struct field *f, json_t *body)
     return true;
 }
 
-// The server that the set 'kernels' replaces takes "5" for 5: puts the value that a text stands for
-// in its place.  Without the set, what the OpenAPI document says is all that is taken.
+// The server that the set 'kernels' replaces takes "5" for 5.  So with this set a text is replaced
+// by the value that it holds; without it only what the OpenAPI document describes is valid.
 static json_t *read_text(const struct field *f, const struct config *c, json_t *body, json_t *value)
 {
     if (has_type(f, value) ||

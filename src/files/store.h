@@ -87,7 +87,7 @@ size_t store_list(struct store *s, const char *owner, const char *holder, struct
 // Deletes one artifact, or all of a holder (path NULL).  Returns how many.
 unsigned store_delete(struct store *s, const char *owner, const char *holder, const char *path);
 
-// The newest version of a path is not there any more, or of a folder: its link stays.
+// Marks the newest version of a file, or of all files of a folder, as removed.  Their links stay.
 void store_retire(struct store *s, const char *owner, const char *holder, const char *path);
 // A session that a client named; the name leads to its files as long as there are some.
 int store_set_name(struct store *s, const char *owner, const char *holder, const char *name,

@@ -97,8 +97,8 @@ bool http_accepts(const struct http_exchange *x, const char *type);
 const char *http_body(struct http_exchange *x, size_t *ret_length);
 // The body is not needed any more: frees it.
 void http_body_done(struct http_exchange *x);
-// A body that comes in pieces.  The handler wants it now.  Without this, a client that waits for a
-// word sends nothing.
+// For a body that comes in pieces: the handler is ready to read it.  Without this call, a client
+// that waits for "100 Continue" sends nothing.
 void http_body_begin(struct http_exchange *x);
 // Up to `most` bytes that have arrived; 0: wait for on_body, unless the body has ended.
 size_t http_body_read(struct http_exchange *x, void *to, size_t most);

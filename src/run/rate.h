@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rate: how many runs a key may start per minute (--rate; off by default).  A key may start a
-// minute's worth at once; what it used comes back evenly.  One rule for every way to run code.
-// Called by exec.c in the gate.
+// rate: how many runs, N, a key may start per minute (--rate; off by default).  A key may start N
+// at once, and then one more every 60/N seconds.  One rule for every way to run code.  Called by
+// exec.c in the gate.
 
 #ifndef CONSTRICTOR_RUN_RATE_H
 #define CONSTRICTOR_RUN_RATE_H

@@ -149,7 +149,7 @@ def test_nothing_is_written_and_nothing_runs(cli, data):
 
 
 def test_programs_outside_are_not_reached(cli, data):
-    """A socket in the folder belongs to a program of the user; read-only folders do not keep anyone from connecting."""
+    """A socket in the folder belongs to a program of the user; a read-only folder does not stop a connection."""
     with contextlib.ExitStack() as stack:
         for name, type in (("stream", socket.SOCK_STREAM), ("packet", socket.SOCK_SEQPACKET), ("datagram", socket.SOCK_DGRAM)):
             s = stack.enter_context(socket.socket(socket.AF_UNIX, type))

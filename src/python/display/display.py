@@ -80,7 +80,7 @@ class Shown:
     figures = ()            # the figures among the items
     ids = {}                # display_id -> number of its item
     notes = 0
-    lacks_font = False      # it was said that fonts are missing
+    lacks_font = False      # a note on missing fonts was written
     clear = False           # clear_output(wait=True): all of it goes when something new comes
     value = None            # number of the item that is the value of the last expression
 

@@ -42,7 +42,7 @@ def processes():
 
 
 def memory():
-    """(limit, used), in bytes: memory of the processes that is no file, and files of scratch."""
+    """(limit, used), in bytes. Used: private memory of the processes, and files of scratch."""
     used = 0
     for pid, _ in processes():
         try:

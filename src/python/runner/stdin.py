@@ -41,13 +41,13 @@ class Person(_RawIOBase):
 def make_stream(asks):
     raw = Person() if asks else FileIO(0, "r", closefd=False)
     raw.name = "<stdin>"
-    # A newline is what CPython makes of it on Linux: "\r\n" stays as it is.
+    # As in CPython on Linux, only "\n" ends a line, and "\r\n" stays as it is.
     return TextIOWrapper(BufferedReader(raw), "utf-8", "surrogateescape", "\n", line_buffering=True)
 
 
 def become(fd):
-    """Makes it descriptor 0."""
-    if fd == 0:             # the code has closed the one before
+    """Makes `fd` descriptor 0."""
+    if fd == 0:             # code has closed descriptor 0, so this one got its number
         set_inheritable(0, True)
         return
     try:
@@ -69,7 +69,7 @@ def bring(meta):
         try:
             become(open_fd("/dev/null", O_RDWR | O_CLOEXEC))
         except OSError:
-            close(0)        # rather none than the rest of this one
+            close(0)        # no stdin is better than the rest of this one
         replaced = getattr(sys, "stdin", None) is not sys.__stdin__
         sys.__stdin__ = before[1]
         if not replaced:
