@@ -128,10 +128,10 @@ static int open_out(struct stdio_command *cmd, struct err *e)
         return 0;
     if (saver_start_server(&cmd->saver, c, e) < 0)
         return -1;
-    return realpath(c->out, cmd->out)
-               ? 0
-               : err_set(e, ERR_OUT_FOLDER, errno, "give a folder that you can write to",
-                         "find the path of the folder '%s' of --out", c->out);
+    if (!realpath(c->out, cmd->out))
+        return err_set(e, ERR_OUT_FOLDER, errno, "give a folder that you can write to",
+                       "find the path of the folder '%s' of --out", c->out);
+    return shares_check_out(c, cmd->out, e);
 }
 
 static int cmd_stdio(const struct config *c, int argc, char **argv)

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,44 +35,102 @@ static bool is_in(const char *path, const char *of)
            (strncmp(path, of, n) == 0 && (path[n] == '/' || path[n] == '\0'));
 }
 
+// What they show is the kernel's, wherever they are mounted: processes of others, devices.
+static const char *const kernel_types[] = {
+    "binfmt_misc", "bpf",      "cgroup",     "cgroup2",    "configfs", "debugfs",
+    "devpts",      "devtmpfs", "efivarfs",   "fusectl",    "mqueue",   "nsfs",
+    "proc",        "pstore",   "rpc_pipefs", "securityfs", "sysfs",    "tracefs",
+};
+
 static int refuse(const char *path, const char *why, struct err *e)
 {
     return err_set(e, ERR_BAD_VALUE, 0, hint, "--share: '%s' cannot be shared: %s", path, why);
 }
 
-static int check_state(const struct config *c, const char *path, struct err *e)
+static bool is_of_kernel(const char *type)
 {
-    char state[PATH_MAX], whole[PATH_MAX];
-    if (state_find(c, geteuid() == 0, getenv("XDG_STATE_HOME"), getenv("HOME"), state, e) < 0)
-        return 0; // there is none
-    const char *at = realpath(state, whole) ? whole : state;
-    if (is_in(path, at) || is_in(at, path))
-        return refuse(
-            path, "it contains, or is in, the state folder, where the files of all runs are", e);
-    return 0;
+    for (size_t i = 0; i < ARRAY_LEN(kernel_types); i++)
+        if (strcmp(type, kernel_types[i]) == 0)
+            return true;
+    return false;
 }
 
-static int check_private(const char *path, struct err *e)
+// SECURITY: what is mounted in the folder is shared with it: a folder for chroot() often has /proc.
+static int check_mounts(const char *path, struct err *e)
+{
+    FILE *mounts = setmntent("/proc/self/mounts", "re");
+    size_t longest = 0;
+    bool bad = false, on_kernel = false;
+    if (!mounts)
+        return err_set(e, ERR_BAD_VALUE, errno, hint, "--share: look for mounts in '%s'", path);
+    for (const struct mntent *m; (m = getmntent(mounts));) {
+        size_t n = strlen(m->mnt_dir);
+        bad |= is_in(m->mnt_dir, path) && is_of_kernel(m->mnt_type);
+        if (is_in(path, m->mnt_dir) && n >= longest) {
+            longest = n; // the last one is on top
+            on_kernel = is_of_kernel(m->mnt_type);
+        }
+    }
+    (void)endmntent(mounts);
+    return bad || on_kernel ? refuse(path, "a file system of the kernel is mounted there", e) : 0;
+}
+
+// Each gives the reason to refuse the folder, or NULL.
+static const char *of_state(const struct config *c, const char *path)
+{
+    char state[PATH_MAX], whole[PATH_MAX];
+    struct err e;
+    if (state_find(c, geteuid() == 0, getenv("XDG_STATE_HOME"), getenv("HOME"), state, &e) < 0)
+        return NULL; // there is none
+    const char *at = realpath(state, whole) ? whole : state;
+    return is_in(path, at) || is_in(at, path)
+               ? "it contains, or is in, the state folder, where the files of all runs are"
+               : NULL;
+}
+
+static const char *of_person(const char *path)
 {
     char home[PATH_MAX];
     const char *name = getenv("HOME");
     if (!name || name[0] != '/' || !realpath(name, home) || strcmp(home, "/") == 0)
-        return 0;
+        return NULL;
     if (is_in(home, path))
-        return refuse(path, "it contains your whole home folder, with keys and passwords", e);
-    if (is_in(path, home) && path[strlen(home) + 1] == '.')
-        return refuse(path, "a hidden folder of your home may have keys and passwords", e);
-    return 0;
+        return "it contains your whole home folder, with keys and passwords";
+    return is_in(path, home) && path[strlen(home) + 1] == '.'
+               ? "a hidden folder of your home may have keys and passwords"
+               : NULL;
 }
 
-static int check_path(const struct config *c, const char *path, struct err *e)
+static const char *of_system(const char *path, const char *const *folders, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_in(path, folders[i]))
+            return "it belongs to the system and holds no data";
+    return NULL;
+}
+
+static const char *why_refused(const struct config *c, const char *path)
 {
     if (strcmp(path, "/") == 0)
-        return refuse(path, "it contains everything on this machine", e);
-    for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-        if (is_in(path, refused[i]))
-            return refuse(path, "it belongs to the system and holds no data", e);
-    return check_state(c, path, e) < 0 ? -1 : check_private(path, e);
+        return "it contains everything on this machine";
+    const char *why = of_system(path, refused, ARRAY_LEN(refused));
+    if (!why)
+        why = of_state(c, path);
+    return why ? why : of_person(path);
+}
+
+// SECURITY: code chooses the names of the files for as long as the server runs, and in a folder
+// that is there already a name can have a meaning: in /etc/cron.d, in the state folder.
+int shares_check_out(const struct config *c, const char *path, struct err *e)
+{
+    static const char *const programs[] = {"/bin",   "/boot", "/etc", "/lib",
+                                           "/lib64", "/sbin", "/usr"};
+    const char *why = why_refused(c, path);
+    if (!why)
+        why = of_system(path, programs, ARRAY_LEN(programs));
+    return why ? err_set(e, ERR_OUT_FOLDER, 0, "give a folder of its own for the files",
+                         "--out: '%s' cannot be used: %s", path, why)
+               : 0;
 }
 
 // The name that it has in boxes.
@@ -107,7 +166,10 @@ static int open_share(const struct config *c, const char *given, struct shares *
     if (n <= 0 || s->path[0] != '/')
         return err_set(e, ERR_BAD_VALUE, errno, hint, "--share: find the path of '%s'", given);
     s->path[n] = '\0';
-    if (check_path(c, s->path, e) < 0 || name_share(all, s, e) < 0)
+    const char *why = why_refused(c, s->path);
+    if (why)
+        return refuse(s->path, why, e);
+    if (check_mounts(s->path, e) < 0 || name_share(all, s, e) < 0)
         return -1;
     s->device = st.st_dev;
     s->inode = st.st_ino;

@@ -22,6 +22,9 @@ struct shares {
 // Opens and checks all of c->shares.  Warns on stderr of a folder that other users may not read.
 int shares_open(const struct config *c, struct shares *ret, struct err *e);
 
+// May a server's code have its files saved in this folder, whose path has no links?
+int shares_check_out(const struct config *c, const char *path, struct err *e);
+
 // "/share/data, /share/notes"; "" without any.
 void shares_describe(const struct shares *s, char *buf, size_t cap);
 

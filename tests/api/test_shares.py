@@ -241,6 +241,15 @@ def test_folders_with_secrets_are_refused(cli, data):
     refused(cli.plain("print('ran')", *sum([["--share", "data"]] * 9, [])), "--share")
 
 
+def test_the_processes_of_the_machine_are_not_shared(cli, data):
+    """A folder for chroot() often has /proc mounted in it."""
+    (data / "proc").mkdir()
+    mounted = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork",
+               "sh", "-c", 'mount -t proc proc data/proc && exec "$@"', "sh"]  # fmt: skip
+    for share in ("data", "data/proc", "data/proc/sys"):
+        refused(cli.plain("print('ran')", "--share", share, prefix=mounted), "kernel")
+
+
 def test_odd_names(cli):
     for name in ("a\nb", "\x1b[31m", "n" * 101):
         (cli.folder / name).mkdir()
@@ -347,6 +356,16 @@ def test_the_folder_of_out_must_be_usable(cli):
     for path in ("file", "missing/deeper"):
         result = cli.call("stdio", "--out", path)
         assert result.status == 73 and "[out_folder_unusable]" in result.err, result
+
+
+def test_files_do_not_land_among_those_of_the_system(cli):
+    home = cli.folder / "home"
+    for name in ("home/.config", "home/results", "state"):
+        (cli.folder / name).mkdir(parents=True)
+    for path in ("/", "/dev/shm", home, home / ".config", cli.folder / "state", cli.folder / "state/new"):
+        result = cli.call("stdio", "--out", path, env={"HOME": str(home)})
+        assert result.status == 73 and "[out_folder_unusable]" in result.err, (path, result)
+    assert cli.call("stdio", "--out", home / "results", env={"HOME": str(home)}).status == 0
 
 
 def test_nothing_is_left_after_the_end(cli, serve, tools):
