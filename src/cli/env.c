@@ -157,17 +157,35 @@ static int read_data(struct env_command *ask, struct err *e)
     return ask->packages ? 0 : err_set(e, ERR_SYSTEM, ENOMEM, NULL, "name the packages");
 }
 
+// The server installs with its own settings: says which options of this command have no effect.
+static void warn_of_options(const struct env_command *ask, const char *url)
+{
+    static const enum config_key keys[] = {
+        CONFIG_KEY_index_url,   CONFIG_KEY_extra_index_urls, CONFIG_KEY_index_credentials,
+        CONFIG_KEY_index_hosts, CONFIG_KEY_index_proxy,      CONFIG_KEY_constraints,
+        CONFIG_KEY_find_links,  CONFIG_KEY_offline};
+    if (ask->verb != VERB_CREATE && ask->verb != VERB_INSTALL && ask->verb != VERB_IMPORT)
+        return;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (ask->config->origins[keys[i]].source == CONFIG_FROM_FLAG)
+            fprintf(stderr,
+                    "constrictor: the server at %s installs with its own settings; --%s of this "
+                    "command has no effect\n",
+                    url, config_options[keys[i]].key);
+}
+
 static int cmd_env(const struct config *c, int argc, char **argv)
 {
     struct env_command ask = {.config = c, .packages = json_array(), .fd = -1};
     struct err e;
-    char url[1100];
+    char found[1100];
     if (!ask.packages || read_operands(&ask, argc, argv, &e) < 0 || read_preload(&ask, &e) < 0 ||
         read_data(&ask, &e) < 0)
         return cli_fail(&e, c->json);
-    if (c->url[0])
-        return with_file(&ask, c->url);
-    return with_file(&ask, env_find_server(c, url, sizeof url) ? url : NULL);
+    const char *url = c->url[0] ? c->url : env_find_server(c, found, sizeof found) ? found : NULL;
+    if (url)
+        warn_of_options(&ask, url);
+    return with_file(&ask, url);
 }
 
 const struct command command_env = {

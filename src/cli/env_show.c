@@ -53,6 +53,21 @@ static void end_bar(void)
     bar_is_shown = false;
 }
 
+// A new environment stays when its packages cannot be installed.
+static char *created_with_packages(const struct env_command *ask, json_t *answer)
+{
+    _cleanup_free_ char *status = env_words_status(answer);
+    char *text = NULL;
+    if (!status || env_status_is_ready(answer) || !env_status_is_over(answer))
+        return TAKE_PTR(status);
+    return asprintf(&text,
+                    "created environment '%s' without the packages: 'constrictor env install %s "
+                    "PACKAGES' tries again\n%s",
+                    ask->name, ask->name, status) < 0
+               ? NULL
+               : text;
+}
+
 // The text that each verb prints; NULL: memory is out.
 static char *words_of(const struct env_command *ask, json_t *answer)
 {
@@ -63,7 +78,7 @@ static char *words_of(const struct env_command *ask, json_t *answer)
     case VERB_DESCRIBE: return env_words_describe(answer);
     case VERB_CREATE:
         if (json_object_get(answer, "job"))
-            return env_words_status(answer);
+            return created_with_packages(ask, answer);
         return asprintf(&text, "created environment '%s'\n", ask->name) < 0 ? NULL : text;
     case VERB_EXPORT:
         return asprintf(&text, "wrote environment '%s' to %s: %lld bytes\n", ask->name,

@@ -586,6 +586,22 @@ def test_env_create_with_packages_and_failures(env):
     assert "did you mean 'list'" in env("lisst").err
 
 
+def test_env_create_that_fails_says_that_the_environment_is_there(env):
+    failed = env("create", "empty", "lab-nowhere")
+    assert failed.status == 1 and "package_not_found" in failed.err, failed
+    assert failed.err.startswith("created environment 'empty' without the packages: 'constrictor env install empty "
+                                 "PACKAGES' tries again\n") or "\ncreated environment 'empty' without" in failed.err, failed
+    assert env("install", "empty", "lab-good").status == 0
+
+
+def test_env_names_options_that_the_server_does_not_take(web):
+    """The server installs, so an option of the command does not."""
+    done = web.cli.call("env", "install", "base", "lab-good", "--offline", "--state", web.state)
+    assert done.status == 0, done
+    assert "installs with its own settings; --offline of this command has no effect" in done.err, done
+    assert "no effect" not in web.cli.call("env", "list", "--offline", "--state", web.state).err
+
+
 def test_env_has_help(env):
     shown = env.cli.call("env", "--help")
     assert shown.status == 0 and "env [options] install NAME PACKAGES..." in shown.out and "--index-url" in shown.out
