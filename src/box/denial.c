@@ -161,7 +161,6 @@ const char *denial_hint(int nr, uint32_t detail)
         return "code in a box has no right to this call";
     if ((family == AF_INET || family == AF_INET6) && type != SOCK_RAW)
         return "code has no network here; it needs hosts that are allowed (--allow-host) and, "
-               "where "
-               "tiers are set, the tier 'network'";
-    return "boxes have AF_UNIX sockets and, with network, TCP and UDP; no others";
+               "where tiers are set, the tier 'network'";
+    return "boxes have AF_UNIX sockets and, with loopback or network, TCP and UDP; no others";
 }
