@@ -549,8 +549,7 @@ struct session *session_find(struct gate *g, const char *owner, const char *text
                 "there is no session '%s'", shown);
     else
         err_set(e, ERR_SESSION_ENDED, 0,
-                "open a new one; variables and files of the old one are lost, "
-                "but artifacts that a run listed can still be fetched",
+                "open a new one; variables and files of the old one are lost",
                 "the session '%s' %s, %lld seconds ago", shown, session_end_words[why],
                 (long long)((session_now_ms() - when_ms) / 1000));
     return NULL;
