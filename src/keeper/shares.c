@@ -35,7 +35,7 @@ static bool is_in(const char *path, const char *of)
            (strncmp(path, of, n) == 0 && (path[n] == '/' || path[n] == '\0'));
 }
 
-// What they show is the kernel's, wherever they are mounted: processes of others, devices.
+// Wherever they are mounted, they show what the kernel has: processes of others, devices.
 static const char *const kernel_types[] = {
     "binfmt_misc", "bpf",      "cgroup",     "cgroup2",    "configfs", "debugfs",
     "devpts",      "devtmpfs", "efivarfs",   "fusectl",    "mqueue",   "nsfs",

@@ -131,7 +131,7 @@ def maker_of(path, *_, **__):
 
 
 # ---- Opening ------------------------------------------------------------------------------------
-# Each function does first what the one does that it stands for, whatever its arguments.
+# Each function calls the one that it replaces first, with any arguments.
 
 plain_open, plain_os_open, plain_stat, plain_access = io.open, os.open, os.stat, os.access
 
