@@ -16,7 +16,10 @@
 
 #include "run/run.h"
 
-enum { ASK_COST = 64 }; // bytes of output that a question counts as, besides its prompt
+enum {
+    ASK_COST = 64,          // bytes of output that a question counts as, besides its prompt
+    ASK_AGAIN_COST = 16384, // one whose predecessor was not answered: after an interrupt, or a lie
+};
 
 struct feed {
     struct evbuffer *data; // not sent yet
@@ -80,8 +83,9 @@ int feed_on_ask(struct live_box *b, const char *prompt, size_t length)
         return 0;
     if (!f || r->state != RUN_RUNNING || !r->request.on_ask)
         return -EBADMSG;
-    // SECURITY: each becomes a message to the client, so they count as output.
-    f->cost += length + ASK_COST;
+    // SECURITY: each becomes a message to the client, and a dialog for a person: so they count as
+    // output, and much when nothing was answered.
+    f->cost += length + (f->asking ? ASK_AGAIN_COST : ASK_COST);
     if (f->cost > r->request.output_bytes)
         run_stop(r, END_OUTPUT);
     else if (f->wanted && (f->asking = f->open)) // else bytes for it are on their way

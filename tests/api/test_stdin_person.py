@@ -200,15 +200,21 @@ def test_a_person_needs_a_session_and_a_stream(api, fields):
     assert said.status == 400 and "interactive" in said.json["detail"], said
 
 
+# The runner's own extension, which code finds on the disk.
+NATIVE = """
+import glob, importlib.util
+spec = importlib.util.spec_from_file_location('_constrictor', glob.glob('/opt/constrictor/_constrictor*.so')[0])
+native = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(native)
+"""
+
+
 def test_questions_without_end_meet_the_output_limit(api):
-    code = (
-        "import sys\nask = next(m for m in sys.modules.values() if hasattr(m, 'ask') and hasattr(m, 'open_input'))\n"
-        "while True: ask.ask(b'x' * 4000)\n"
-    )
-    talk = Talk(api, code, "flood")
+    """A person sees few of them: each would be a dialog."""
+    talk = Talk(api, NATIVE + "while True: native.ask(b'x')\n", "flood")
     while talk.next():
         pass
-    assert len(talk.prompts) < 1000 and talk.whole["verdict"] in ("output_limit", "error"), talk.whole["verdict"]
+    assert 1 < len(talk.prompts) < 100 and talk.whole["verdict"] == "output_limit", talk.whole["verdict"]
 
 
 @pytest.mark.parametrize("code", [
@@ -216,9 +222,9 @@ def test_questions_without_end_meet_the_output_limit(api):
     "import os; os.close(0); native.ask(b'?')", "native.open_input()", "native.open_input(); native.open_input()",
 ])  # fmt: skip
 def test_code_that_lies_about_stdin_harms_its_own_run_only(api, code):
-    find = "import sys\nnative = next(m for m in sys.modules.values() if hasattr(m, 'open_input'))\n"
     for fields in ({}, {"stdin": "x" * 200_000}):
-        api.run(find + code, timeout=2, **fields)
+        told = api.run(NATIVE + code, timeout=2, **fields)
+        assert not (told.get("error") and told["error"]["type"] in ("ImportError", "IndexError")), told
     assert api.run("print(input())", stdin="fine\n")["stdout"] == "fine\n"
 
 
