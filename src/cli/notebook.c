@@ -223,7 +223,7 @@ static int run_cell(struct running *r, const struct cell *c)
     r->result = x->result;
     json_auto_t *o = run_show_result(r->w, x);
     if (o && !r->w->config->json)
-        run_show_error(x, o);
+        run_show_error(r->w, x, o);
     if (o)
         (void)json_object_set_new(o, "cell", json_integer((json_int_t)r->cell));
     if (o && r->shown)

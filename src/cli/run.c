@@ -117,7 +117,7 @@ static int finish(struct run_command *cmd)
         failed = print_object(cmd, o);
     } else {
         run_show_files(&cmd->show, o);
-        run_show_error(x, o);
+        run_show_error(&cmd->show, x, o);
     }
     json_decref(o);
     if (run_show_unwritten()) {

@@ -269,6 +269,15 @@ static void print_value(json_t *o)
 
 // ---- the end ------------------------------------------------------------------------------------
 
+// The option that sets each limit: a hint of a run names none, for it is the same in REST and MCP.
+static const char *const limit_options[LIMIT_MAX] = {
+    [LIMIT_WALL] = " (--wall)",       [LIMIT_CPU] = " (--cpu)",
+    [LIMIT_MEMORY] = " (--memory)",   [LIMIT_PROCESSES] = " (--processes)",
+    [LIMIT_SCRATCH] = " (--scratch)", [LIMIT_INODES] = " (--inodes)",
+    [LIMIT_FILES] = " (--files)",     [LIMIT_FILE_SIZE] = " (--file-size)",
+    [LIMIT_OUTPUT] = " (--output)",
+};
+
 static void print_error(const struct exec *x)
 {
     const struct result *res = &x->result;
@@ -282,11 +291,12 @@ static void print_error(const struct exec *x)
     }
     if (res->verdict == VERDICT_OK || (res->verdict == VERDICT_ERROR && text && !res->hint[0]))
         return;
+    const char *option = res->hint[0] ? limit_options[res->limit] ?: "" : "";
     if (res->verdict != VERDICT_ERROR || res->signal)
-        fprintf(stderr, "constrictor: %s%s%s\n", result_verdict_name(res->verdict),
-                res->hint[0] ? ": " : "", res->hint);
+        fprintf(stderr, "constrictor: %s%s%s%s\n", result_verdict_name(res->verdict),
+                res->hint[0] ? ": " : "", res->hint, option);
     else if (res->hint[0])
-        fprintf(stderr, "constrictor: hint: %s\n", res->hint);
+        fprintf(stderr, "constrictor: hint: %s%s\n", res->hint, option);
 }
 
 void run_show_files(const struct run_show *w, json_t *o)
@@ -301,6 +311,18 @@ void run_show_files(const struct run_show *w, json_t *o)
                 (long long)json_integer_value(omitted), EXEC_FILES_MAX);
     if (error)
         fprintf(stderr, "constrictor: files: %s\n", error);
+}
+
+// A script that misses what stands beside it on the disk: a box has a copy of the script alone.
+static void print_missing(const struct run_show *w, const struct exec *x)
+{
+    const char *type =
+        json_string_value(json_object_get(json_object_get(x->run->result, "error"), "type"));
+    if (w->filename && w->filename[0] != '<' && !w->config->with_folders.count &&
+        !w->config->in_paths.count && x->result.verdict == VERDICT_ERROR && type &&
+        (strcmp(type, "ModuleNotFoundError") == 0 || strcmp(type, "FileNotFoundError") == 0))
+        fprintf(stderr, "constrictor: hint: the box has no files of yours but the script; --with "
+                        "DIR copies the modules and files of its folder, --in PATH others\n");
 }
 
 // Prints each kind of denial once; the exception, if any, may have another cause.
@@ -338,9 +360,10 @@ json_t *run_show_result(struct run_show *w, struct exec *x)
     return o;
 }
 
-void run_show_error(const struct exec *x, json_t *o)
+void run_show_error(const struct run_show *w, const struct exec *x, json_t *o)
 {
     print_error(x);
+    print_missing(w, x);
     if (strcmp(x->result.phase, "security_check") != 0) // else that was the error
         print_denials(o);
 }

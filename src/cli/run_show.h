@@ -46,7 +46,8 @@ extern const struct exec_taker run_show_taker;
 // Saves the pictures of a run and, unless the configuration says --json, shows them and its value.
 // Returns its object, new; NULL: memory is out.
 json_t *run_show_result(struct run_show *w, struct exec *x);
-void run_show_error(const struct exec *x, json_t *o); // prints the error and the denials
+// Prints the error, the hints and the denials.
+void run_show_error(const struct run_show *w, const struct exec *x, json_t *o);
 // Prints what was not saved, and how to save it.
 void run_show_files(const struct run_show *w, json_t *o);
 // Adds to each file of a list how it was saved, adds the pictures, and removes the script, which

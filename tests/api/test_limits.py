@@ -53,6 +53,13 @@ def test_the_wall_time_decides_when_all_cores_are_busy(cli):
     assert cli.run(BUSY, "--wall", "100s", "--cpu", "500ms").verdict == "timeout_cpu"
 
 
+@pytest.mark.parametrize("option, code", [("--wall=300ms", "import time; time.sleep(30)"), ("--cpu=100ms", "while True: pass"),
+                                          ("--memory=64M", "bytearray(10**9)"), ("--output=64K", "print('x' * 10**6)")])
+def test_the_command_line_names_the_option_of_the_limit(cli, option, code):
+    said = cli.call("run", option, "-c", code).err
+    assert said.endswith(f" ({option.partition('=')[0]})\n"), said
+
+
 TOO_LARGE = {
     "bytearray": "bytearray(10**12)",
     "text": "'x' * (LIMIT + (1 << 20))",

@@ -99,7 +99,12 @@ def test_a_script_finds_its_helper_and_its_data(cli, put):
     assert result.out == "42 1;2 /mnt/data/main.py\n", result
     assert cli.call("run", "--with", ".", "main.py", cwd=cli.folder / "p").out == result.out
     assert cli.call("run", "--with", "p", "-c", "import pkg; print(pkg.name)").out == "inner\n"
-    assert cli.call("run", "p/main.py").status == 1  # only when asked for
+    for code in ("import helper", "open('data.csv')"):  # only when asked for, and a hint says how
+        put("alone/main.py", code)
+        alone = cli.call("run", "alone/main.py")
+        assert alone.status == 1 and "--with DIR copies the modules and files of its folder" in alone.err, alone
+    assert "--with DIR" not in cli.call("run", "--with", "alone", "alone/main.py").err
+    assert "--with DIR" not in cli.call("run", "-c", "import helper").err
 
 
 def test_what_no_code_opens_is_left_out_of_a_folder_of_code(cli, put):
