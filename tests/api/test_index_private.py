@@ -126,7 +126,7 @@ def test_other_private_hosts_stay_shut(cli, index):
     for package in "lab-far", "lab-led":
         done = install(cli, package, "--index-url", index.url, "--json")
         assert done.status != 0, done
-        assert "--index-host" in done.out + done.err, done
+        assert f"--index-host {index.other}" in done.out + done.err, done
         assert "--allow-host" not in done.out + done.err, done
     assert not any("elsewhere" in path or "lab_far" in path for path in index.requests), index.requests
     done = install(cli, "lab-far", "--index-url", index.url, "--index-host", index.other)

@@ -234,7 +234,7 @@ class Diagnosis:
         for host in hosts:
             if own and not {host, re.sub(r":(443|80)$", "", host)} & own:
                 raise Failure("index_unreachable", f"the index keeps files at {clean(host, 100)}, which cannot be "
-                              "reached", self.named(None), OTHER_HOST, self.said)
+                              "reached", self.named(None), OTHER_HOST.format(clean(host, 100)), self.said)
 
     def named(self, found):
         """The package that an error is about."""

@@ -59,7 +59,7 @@ class Redirects(urllib.request.HTTPRedirectHandler):
 
 REFUSED = re.compile(r"\[(?:[a-z_]*not_allowed|denied)\]")      # a denial by the broker, with its reason
 PRIVATE = re.compile(r"\[address_not_public\]")
-OTHER_HOST = "the index uses another host for its files: the operator has to name it with --index-host"
+OTHER_HOST = "the index uses another host for its files; the operator can allow it: --index-host {}"
 
 
 def reason_of(exc):
@@ -133,10 +133,10 @@ class Index:
         parts = urllib.parse.urlsplit(url)
         port = "" if parts.port else ":443" if parts.scheme == "https" else ":80"
         if PRIVATE.search(str(exc)):
-            hint = (f"an index may have such an address if the operator names it: with --index-url, or with "
-                    f"--index-host {clean(parts.netloc, 100)}{port} a host that has only its files")
+            hint = ("the operator can allow such an address: --index-url URL for the index itself, --index-host "
+                    f"{clean(parts.netloc, 100)}{port} for a host that has only its files")
         elif REFUSED.search(str(exc)):
-            hint = OTHER_HOST
+            hint = OTHER_HOST.format(clean(parts.netloc, 100) + port)
         else:
             hint = "check that the index is up, its address (index-url) is right, and the server may reach it"
         return Failure("index_unreachable", f"the index at {clean(parts.netloc, 100)} cannot be reached: "
