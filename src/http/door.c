@@ -415,6 +415,8 @@ int door_check_origin(const struct door *d, const struct head *h, struct door_re
 {
     struct origin host, origin;
     struct slice from = h->field[HEAD_ORIGIN];
+    if (!h->field[HEAD_HOST].p && head_may_lack_host(h))
+        return 0;
     if (origin_parse_host(h->field[HEAD_HOST], &host) < 0 || !host_is_ours(d, &host))
         return refuse(
             ret, 403, "host_not_allowed",

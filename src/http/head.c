@@ -265,6 +265,11 @@ static int read_frame(struct reader *r)
     return 0;
 }
 
+bool head_may_lack_host(const struct head *h)
+{
+    return h->old && slice_is(h->target, "/health") && !h->field[HEAD_ORIGIN].p;
+}
+
 int head_parse(const char *data, size_t n, struct head *ret, struct head_fault *fault)
 {
     struct reader r = {.head = ret, .fault = fault};
@@ -283,7 +288,7 @@ int head_parse(const char *data, size_t n, struct head *ret, struct head_fault *
     }
     if (!ret->method.p)
         return fail(fault, bad_request_line);
-    if (!ret->field[HEAD_HOST].p)
+    if (!ret->field[HEAD_HOST].p && !head_may_lack_host(ret))
         return fail(fault, no_host);
     if (read_frame(&r) < 0)
         return -1;

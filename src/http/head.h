@@ -78,6 +78,9 @@ ssize_t head_find_end(struct head_scan *s, const char *data, size_t n, struct he
 // Reads a whole head.  The slices point into `data`.  0, or -1 and the fault.
 int head_parse(const char *data, size_t n, struct head *ret, struct head_fault *fault);
 
+// HTTP/1.0 has no Host, and balancers ask for the health that way.  A browser always sends one.
+bool head_may_lack_host(const struct head *h);
+
 // ---- bodies in chunks --------------------------------------------------------------------------
 
 struct chunks {

@@ -211,6 +211,14 @@ def test_http_1_0(server):
     assert answer.startswith(b"HTTP/1.0 200 OK") and answer.endswith(b"}"), answer
 
 
+def test_a_balancer_asks_for_the_health_without_a_host(server):
+    """As HAProxy and old checks do; every other path wants one."""
+    assert talk(server, b"GET /health HTTP/1.0\r\n\r\n", quiet=GUARD_S).startswith(b"HTTP/1.0 200 OK")
+    for path in (b"/", b"/metrics", b"/api/v1/sessions", b"/health/../metrics"):
+        answer = talk(server, b"GET " + path + b" HTTP/1.0\r\n\r\n", quiet=GUARD_S)
+        assert answer.startswith((b"HTTP/1.0 400 ", b"HTTP/1.1 400 ")), (path, answer)
+
+
 @pytest.mark.parametrize("start", [b"", GET, GET + HOST + b"X: ", POST + b"Content-Length: 999\r\n\r\n"])
 def test_dribbling_ends_in_time(server, start):
     """Every byte is a sign of life, and yet the time for all of it is limited."""
