@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Short names for everyday work; meson does the building.  `make help` lists the targets.
-# serve, test, bench, lint, fuzz, conformance and mcpb first install what is missing (see tools/setup).
+# serve, test, bench, lint, fuzz, conformance and the packages first install what is missing (see tools/setup).
 
 PREFIX  ?= /usr/local
 BUILD   := build
@@ -10,7 +10,7 @@ OPTIONS := --prefix=$(abspath $(PREFIX)) -Dwerror=$(if $(filter true 1,$(CI)),tr
 QUIET    = $$(ninja --help 2>&1 | grep -om1 -e --quiet) # which Ubuntu 22.04 does not know
 
 .DEFAULT_GOAL := all
-.PHONY: all help serve dev serve-http test test-unit test-api test-user test-v2 test-cpython bench fuzz conformance rows mcpb install uninstall format lint clean FORCE
+.PHONY: all help serve dev serve-http test test-unit test-api test-user test-v2 test-cpython bench fuzz conformance rows mcpb wheel npm tarball install uninstall format lint clean FORCE
 
 all: $(BUILD)/.options ## build build/constrictor and build/python
 	@tools/progress build ninja -C $(BUILD)
@@ -79,6 +79,18 @@ rows: ## write docs/reference-servers.md from the tests' names and what `make te
 mcpb: ## the bundle for desktop clients, in build/mcpb
 	@tools/setup build npm
 	@tools/mcpb
+
+wheel: ## the wheel for uvx, pipx and pip, in build/wheel
+	@tools/setup build
+	@tools/wheel
+
+npm: ## the package for npx, in build/npm-package
+	@tools/setup build
+	@tools/npm
+
+tarball: ## the program that runs where it is unpacked, in build/tarball
+	@tools/setup build
+	@tools/tarball
 
 install: all ## install below DESTDIR and PREFIX (/usr/local)
 	@DESTDIR='$(DESTDIR)' meson install -C $(BUILD) --no-rebuild --quiet

@@ -41,23 +41,21 @@ def check_entry(entry):
     assert 1 <= len(entry["title"]) <= 100
     assert EXACT.fullmatch(entry["version"])
     assert set(entry["repository"]) >= {"url", "source"}
+    bundle, *named = entry["packages"]
     for package in entry["packages"]:
-        assert set(package) <= {
-            "registryType",
-            "identifier",
-            "version",
-            "fileSha256",
-            "transport",
-            "packageArguments",
-            "environmentVariables",
-        }
-        assert package["registryType"] == "mcpb"
-        # The registry takes bundles from releases only, and wants "mcp" in their address.
-        assert re.fullmatch(r"https://\S+/releases/download/\S+\.mcpb", package["identifier"])
-        assert HASH.fullmatch(package["fileSha256"])
         assert package["transport"] == {"type": "stdio"}
         assert package["version"] == entry["version"]
-        assert entry["version"] in package["identifier"].rpartition("/")[2]
+    assert set(bundle) == {"registryType", "identifier", "version", "fileSha256", "transport"}
+    assert bundle["registryType"] == "mcpb"
+    # The registry takes bundles from releases only, and wants "mcp" in their address.
+    assert re.fullmatch(r"https://\S+/releases/download/\S+\.mcpb", bundle["identifier"])
+    assert HASH.fullmatch(bundle["fileSha256"])
+    assert entry["version"] in bundle["identifier"].rpartition("/")[2]
+    # The registry looks for the entry's name in what PyPI and npm show of these packages.
+    assert [(p["registryType"], p["runtimeHint"], p["identifier"]) for p in named] == [
+        ("pypi", "uvx", "constrictor-mcp"), ("npm", "npx", "constrictor-mcp")]
+    assert f"mcp-name: {entry['name']}\n" in (TOP / "dist" / "wheel" / "README.md").read_text()
+    assert json.loads((TOP / "dist" / "npm" / "package.json").read_text())["mcpName"] == entry["name"]
 
 
 def test_the_registry_entry_is_well_formed_and_of_this_version():
@@ -89,7 +87,7 @@ def bundle(program):
             pytest.skip("the bundle tool is not there: tools/setup npm")
         made = subprocess.run(
             [TOP / "tools" / "mcpb"],
-            env={**os.environ, "CONSTRICTOR_NPM": str(NPM), "MCPB_BUILDTYPE": "debug"},  # quick to build
+            env={**os.environ, "CONSTRICTOR_NPM": str(NPM), "STATIC_BUILDTYPE": "debug"},  # quick to build
             capture_output=True,
             text=True,
             timeout=380,
