@@ -174,3 +174,12 @@ caught(s.connect, {address!r})"""
     name, _, text, _, seconds = ran.result_json
     assert name in ("timeout", "TimeoutError") and text.startswith("timed out"), ran
     assert 0.6 < seconds < 5, ran
+
+def test_code_that_reads_proc_and_connects(cli):
+    with greeter() as port:
+        code = f"""import socket, ssl
+with socket.create_connection(("127.0.0.1", {port}), 60) as s:
+    said = s.recv(5).decode()
+[said, open("/proc/meminfo").read(8), hasattr(ssl.SSLSocket, "do_handshake")]"""
+        ran = cli.run(code, "--allow-host", f"127.0.0.1:{port}")
+    assert ran.result_json == ["hello", "MemTotal", True]

@@ -176,8 +176,24 @@ static void a_question_reaches_the_client_and_counts_as_output(void **state)
     for (int i = 0; i < 100; i++) {
         say_flagged(FRAME_ASK, 0, 6, 0, "name? ", 6);
         turn();
+        if (run_is_asking(&r)) {
+            assert_int_equal(run_feed(&r, "Ada\n", 4), 0);
+            want();
+        }
     }
     assert_true(asked > 5 && asked < 20); // output_bytes is 1000
+}
+
+static void a_question_before_the_answer_counts_as_much_output(void **state)
+{
+    (void)state;
+    begin_run(0, true, true);
+    want();
+    for (int i = 0; i < 100; i++) {
+        say_flagged(FRAME_ASK, 0, 6, 0, "name? ", 6);
+        turn();
+    }
+    assert_int_equal(asked, 1); // output_bytes is 1000
 }
 
 // ---- boxes that lie -----------------------------------------------------------------------------
@@ -267,6 +283,7 @@ int main(void)
         TEST(what_waits_for_the_box_is_bounded),
         TEST(a_run_that_is_over_takes_nothing),
         TEST(a_question_reaches_the_client_and_counts_as_output),
+        TEST(a_question_before_the_answer_counts_as_much_output),
         TEST(a_box_that_asks_without_reading_gets_one_frame_at_a_time),
         TEST(to_ask_twice_breaks_the_protocol),
         TEST(to_ask_after_the_end_breaks_the_protocol),
