@@ -25,6 +25,10 @@
 #include "json/encode.h"
 #include "json/whole.h"
 
+// SECURITY: a limit that a look meets ends the session if the code hangs, so it is above the time
+// after which the runner itself gives up (LOOK_S of python/runner/look.py).
+enum { LOOK_MS = 10000 };
+
 static void write_next(struct exec *x);
 
 static void stop_op(const struct exec *x)
@@ -207,14 +211,15 @@ static void on_done(struct run *r)
     }
     if (!x->error.message[0]) {
         result_judge(r, &x->result);
-        if (!x->request.install) // a run of the gate's own is not counted
+        if (!x->request.install && !x->request.look) // only code of clients is counted
             counters_run(&x->gate->counters, r, &x->result);
         exec_hint_at_network(x, s);
         exec_hint_at_files(x);
     } else {
         x->gate->counters.refused++;
     }
-    exec_audit(x);
+    if (!x->request.look)
+        exec_audit(x);
     if (s && fork_is_lost(r)) {
         w->lost = true;
         x->session = NULL;
@@ -312,7 +317,8 @@ bool exec_begin(struct exec *x)
         if (q->action == EXEC_FORK)
             x->work->fork_number = session_next_fork(s);
     }
-    if (exec_use_network(x, s, x->work->opened ? NULL : q->network) < 0) // else the session has it
+    if (!q->look &&                                                      // it reaches no host
+        exec_use_network(x, s, x->work->opened ? NULL : q->network) < 0) // else the session has it
         return false;
     if (!q->plain && exec_find_path(x, s, &x->work->wheels) < 0)
         return false;
@@ -332,6 +338,10 @@ bool exec_begin(struct exec *x)
                       : s       ? s->plan.cpu_ms
                                 : 0,
              output = s ? s->plan.output_bytes : c->output_bytes;
+    if (q->look && wall_ms < LOOK_MS)
+        wall_ms = LOOK_MS;
+    if (q->look && cpu_ms && cpu_ms < LOOK_MS)
+        cpu_ms = LOOK_MS;
     struct run_request request = {
         .owner = x->owner,
         .code = q->code ? q->code : "",
@@ -347,6 +357,7 @@ bool exec_begin(struct exec *x)
         .session = s,
         .network = x->network,
         .policed = x->work->policy != NULL,
+        .look = q->look != NULL,
         .wheel_files = q->install && x->gate->facts->config->find_links[0],
         .warm_box =
             exec_warm_box_ask(x, s, x->work->wheels, x->work->policy, &x->work->environment),
@@ -372,7 +383,7 @@ static const size_t owned[] = {
     offsetof(struct exec_request, argv),      offsetof(struct exec_request, files),
     offsetof(struct exec_request, variables), offsetof(struct exec_request, network),
     offsetof(struct exec_request, packages),  offsetof(struct exec_request, install),
-    offsetof(struct exec_request, env_vars),
+    offsetof(struct exec_request, env_vars),  offsetof(struct exec_request, look),
 };
 
 void exec_request_clear(struct exec_request *q)

@@ -41,6 +41,7 @@ enum exec_action {
     EXEC_CHECKPOINT, // keep the state as it is now, under a name
     EXEC_UNDO,       // go back to before the last `steps` runs, or to a named checkpoint
     EXEC_FORK,       // make an independent copy of the session: the result has its handle
+    EXEC_LOOK,       // look at the session without changing it: python/runner/look.py
 };
 
 // A file to write into scratch before the code, of the gate's own program.
@@ -109,6 +110,7 @@ struct exec_request {
     bool wait_reaped;
     // Of the gate's own runs only (installer/).
     json_t *install;         // a request to python/install/installer.py instead of code; taken
+    json_t *look;            // EXEC_LOOK: {"what", ...}; taken; the answer is in run->result
     const char *network_key; // the key whose network rules apply; NULL: the owner
     bool plain;              // no policy, no packages, no metadata in the code
     unsigned files_max;      // 0: EXEC_FILES_MAX

@@ -12,7 +12,7 @@
 
 #define NAMELESS "<code>" // as PLAIN in python/runner
 
-static const char *const action_names[] = {"run", "checkpoint", "undo", "fork"};
+static const char *const action_names[] = {"run", "checkpoint", "undo", "fork", "look"};
 
 static int set_stdin(const struct exec_request *q, json_t *o)
 {
@@ -37,6 +37,8 @@ char *exec_session_meta(const struct exec *x, const struct session *s, const str
         failed |= json_object_set_new(o, "op", json_string(action_names[q->action]));
     else if (s->plan.checkpoint)
         failed |= json_object_set_new(o, "checkpoint", json_true());
+    if (q->look)
+        failed |= json_object_set(o, "look", q->look);
     if (q->action == EXEC_FORK)
         failed |= json_object_set_new(o, "new_fork", json_integer(m->fork_number));
     else if (q->checkpoint)

@@ -60,6 +60,7 @@ void rest_free(struct rest_call *c)
     rest_upload_free(c->upload);
     json_decref(c->body);
     json_decref(c->network);
+    json_decref(c->look_asked);
     c->rest->body_bytes -= c->body_bytes;
     free(c);
 }
@@ -349,6 +350,8 @@ static void on_close(struct http_exchange *x)
         keys_drop(TAKE_PTR(c->key));
     if (c->batch)
         batch_cancel(c->batch);
+    else if (c->exec && c->exec->request.look)
+        return; // it ends soon; cancelling it would interrupt the session
     else if (c->exec)
         exec_cancel(c->exec); // on_done() follows, perhaps at once, and frees the call
     else if (!c->opening[0])  // else on_opened() does

@@ -90,6 +90,8 @@ struct rest_call {
     void (*finish)(struct rest_call *c, struct exec *x);  // answers when the execution has ended
     void (*whole)(struct rest_call *c,
                   struct exec *x); // POST /execute: answers in place of a stream
+    json_t *look_asked;            // look.c
+    void (*look_then)(struct rest_call *c, json_t *said, bool whole);
     int64_t until_ms;
     TAILQ_ENTRY(rest_call) list, waiters;
 };
@@ -146,6 +148,9 @@ void rest_input(struct rest_call *c);
 void rest_undo(struct rest_call *c);
 void rest_checkpoint(struct rest_call *c);
 void rest_fork(struct rest_call *c);
+void rest_variables(struct rest_call *c);
+void rest_complete(struct rest_call *c);
+void rest_inspect(struct rest_call *c);
 void rest_list_files(struct rest_call *c);
 void rest_put_file(struct rest_call *c);
 void rest_get_file(struct rest_call *c);

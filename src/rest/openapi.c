@@ -13,19 +13,9 @@
 #include "http/problem.h"
 #include "rest/environments.h"
 #include "rest/keys.h"
+#include "rest/openapi_answers.h"
 
 // ---- answers ------------------------------------------------------------------------------------
-
-// A type is a JSON type, the name of an object below, or "[NAME]" for an array of them.  A '?' at
-// the end: may be null.  A '-' before the help: not always there.
-struct answer_field {
-    const char *name, *type, *help;
-};
-
-struct answer {
-    const char *name, *help;
-    struct answer_field fields[40];
-};
 
 // clang-format off
 static const struct answer answers[] = {
@@ -572,6 +562,8 @@ static json_t *components(void)
     json_t *schemas = json_object();
     for (size_t i = 0; i < ARRAY_LEN(answers); i++)
         (void)json_object_set_new(schemas, answers[i].name, answer_schema(&answers[i]));
+    for (const struct answer *a = page_answers; a->name; a++)
+        (void)json_object_set_new(schemas, a->name, answer_schema(a));
     (void)json_object_set_new(schemas, "Value", form_value());
     return json_pack("{s:o, s:{s:o}, s:{s:o}, s:{s:o}, s:{s:{s:s, s:s}, s:{s:s, s:s, s:s}}}",
                      "schemas", schemas, "responses", "Failure", failure_response(), "parameters",

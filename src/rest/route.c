@@ -16,6 +16,7 @@
 #include "rest/batch.h"
 #include "rest/call.h"
 #include "rest/environments.h"
+#include "rest/look.h"
 
 // ---- bodies -------------------------------------------------------------------------------------
 
@@ -242,6 +243,21 @@ static const struct field fork_fields[] = {
     {0},
 };
 
+static const struct field cursor_fields[] = {
+    {.name = "code",
+     .type = FIELD_STRING,
+     .required = true,
+     .max = LOOK_CODE_MAX,
+     .help = "the text of the cell; it is not run"},
+    {.name = "cursor",
+     .type = FIELD_INTEGER,
+     .min = 0,
+     .max = LOOK_CODE_MAX,
+     .help = "where the cursor is, in characters (Unicode code points) from the beginning; left "
+             "out: at the end"},
+    {0},
+};
+
 static const struct field artifact_delete_query[] = {
     {.name = "session",
      .type = FIELD_STRING,
@@ -316,6 +332,17 @@ const struct rest_route rest_routes[] = {
      .fields = fork_fields, .status = 201,
      .answer = "Execution", .errors = {400, 404, 409, 415, 503}, .handle = rest_fork,
      .operation = "fork_session", .summary = "Make an independent copy of a live session"},
+    {HTTP_GET, "/sessions/{id}/variables", .status = 200, .answer = "Variables",
+     .errors = {404, 409, 503}, .handle = rest_variables, .operation = "list_variables",
+     .summary = "Variables of a session: names, types, shapes, sizes, previews"},
+    {HTTP_POST, "/sessions/{id}/complete", .body = BODY_JSON, .fields = cursor_fields,
+     .status = 200, .answer = "Completions", .errors = {400, 404, 409, 413, 415, 503},
+     .handle = rest_complete, .operation = "complete",
+     .summary = "Names that fit at the cursor, from the live session"},
+    {HTTP_POST, "/sessions/{id}/inspect", .body = BODY_JSON, .fields = cursor_fields,
+     .status = 200, .answer = "Inspection", .errors = {400, 404, 409, 413, 415, 503},
+     .handle = rest_inspect, .operation = "inspect",
+     .summary = "Signature and docstring of the name at the cursor"},
     {HTTP_GET, "/sessions/{id}/files", .status = 200, .answer = "Files", .errors = {404, 409, 503},
      .handle = rest_list_files, .operation = "list_files",
      .summary = "Files of a session; of one that ended, its artifacts"},

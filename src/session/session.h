@@ -167,6 +167,9 @@ void session_close(struct session *s, enum session_end why);
 // Raises KeyboardInterrupt in the code that runs now.  0, or -1 and `e`: nothing runs.
 int session_interrupt(struct session *s, struct err *e);
 
+// Code runs in its box, or waits to.  Looks at it (EXEC_LOOK) do not count.
+bool session_has_code(const struct session *s);
+
 // Answers the input() that the code of the session waits in; `end`: no more will follow.  0, or -1
 // and `e`: it waits for none.
 int session_answer(struct session *s, const char *text, size_t length, bool end, struct err *e);

@@ -249,10 +249,20 @@ static void arrived(struct session *s)
     s->shared_box->away = false;
 }
 
+bool session_has_code(const struct session *s)
+{
+    const struct session_box *h = s->shared_box;
+    const struct run *r;
+    TAILQ_FOREACH (r, &h->queue, list)
+        if (!r->request.look)
+            return true;
+    return h->draining || (h->running && !h->running->request.look);
+}
+
 int session_interrupt(struct session *s, struct err *e)
 {
     struct run *r = s->shared_box->running;
-    if (!r || r->request.session != s)
+    if (!r || r->request.session != s || r->request.look)
         return err_set(e, ERR_BAD_VALUE, 0, "there is nothing to do",
                        "nothing runs in the session");
     run_interrupt(r);

@@ -401,6 +401,8 @@ def handle(meta, source):
         payload = Box.undo.before(meta)
         if payload is not None:
             return payload
+    if "look" in meta:
+        return Box.rich.own("look").payload(meta, source, heed_interrupts, ignore_interrupts)
     if "path" in meta:
         Box.rich.own("wheels").look_in(meta["path"])
     Box.named = NAMED if "named_result" in meta else ()

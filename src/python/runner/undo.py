@@ -573,7 +573,11 @@ def select(board, meta):
     return success(None)
 
 
-OPERATIONS = {"run": run, "checkpoint": checkpoint, "undo": undo, "fork": fork, "select": select}
+def look(board, meta):
+    """The right fork is awake: look.py does the rest."""
+
+
+OPERATIONS = {"run": run, "checkpoint": checkpoint, "undo": undo, "fork": fork, "select": select, "look": look}
 
 
 def operate(meta):
@@ -581,7 +585,7 @@ def operate(meta):
     if op == "drop":        # without waking the fork
         return drop(board, meta)
     if op not in OPERATIONS:
-        raise CheckpointError("op must be one of run, checkpoint, undo, fork, select, drop")
+        raise CheckpointError("op must be one of run, checkpoint, undo, fork, select, look, drop")
     fork = meta.get("fork", 0)
     if fork != Here.fork:
         return switch(board, fork)
