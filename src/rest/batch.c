@@ -176,14 +176,14 @@ static void take_result(struct batch *b, size_t index, json_t *object, const cha
     json_t *of = field_get(json_array_get(b->items, index), "id", NULL), *message;
     const char *verdict = json_string_value(json_object_get(object, "verdict"));
     bool success = json_is_true(json_object_get(object, "success"));
-    if (!object)
-        object = json_pack("{s:{s:s, s:s, s:s}}", "error", "code", err_code_name(e->code),
-                           "message", e->message, "hint", e->hint);
+    json_t *error = object ? NULL
+                           : json_pack("{s:s, s:s, s:s}", "code", err_code_name(e->code), "message",
+                                       e->message, "hint", e->hint);
     if (!verdict)
         verdict = "lost";
-    message =
-        json_pack("{s:I, s:O?, s:s, s:b, s:s, s:O}", "index", (json_int_t)index, "id", of,
-                  "verdict", verdict, "success", success, "execution_id", id, "execution", object);
+    message = json_pack("{s:I, s:O?, s:s, s:b, s:s*, s:O*, s:o*}", "index", (json_int_t)index, "id",
+                        of, "verdict", verdict, "success", success, "execution_id",
+                        object ? id : NULL, "execution", object, "error", error);
     json_t *count = json_object_get(b->verdicts, verdict);
     (void)json_object_set_new(b->verdicts, verdict, json_integer(json_integer_value(count) + 1));
     char *text = message ? dump_text(message) : NULL;

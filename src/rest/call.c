@@ -605,3 +605,19 @@ int rest_query_seconds(struct rest_call *c, const char *name, unsigned most, uin
               "the query parameter '%s' must be a number from 0 to %u", name, most);
     return -1;
 }
+
+// 1: "true" or "1"; 0: "false", "0" or nothing; -1: answered.
+int rest_query_switch(struct rest_call *c, const char *name)
+{
+    char text[8];
+    int given = rest_query(c, name, text, sizeof text);
+    if (given <= 0)
+        return given;
+    if (strcmp(text, "true") == 0 || strcmp(text, "1") == 0)
+        return 1;
+    if (strcmp(text, "false") == 0 || strcmp(text, "0") == 0)
+        return 0;
+    rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "write true or false",
+              "the query parameter '%s' is neither true nor false", name);
+    return -1;
+}

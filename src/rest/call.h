@@ -51,7 +51,7 @@ struct rest {
     const struct config *config;
     int64_t since_ms;
     size_t body_bytes; // bytes of request bodies in memory
-    json_t *openapi;
+    json_t *openapi, *openapi_exact;
     struct keys *keys;       // of the header Idempotency-Key
     struct batches *batches; // batch.c; NULL before the first batch
     TAILQ_HEAD(, rest_call) calls;
@@ -162,6 +162,8 @@ void rest_openapi(struct rest_call *c);
 
 // A query parameter: 0 absent, 1 in buf, -1 answered.
 int rest_query(struct rest_call *c, const char *name, char *buf, size_t cap);
+// The same for true or false: the value; 0: absent or false.
+int rest_query_switch(struct rest_call *c, const char *name);
 // The same for a JSON number of seconds, in milliseconds.
 int rest_query_seconds(struct rest_call *c, const char *name, unsigned most, uint64_t *ret_ms);
 

@@ -123,22 +123,6 @@ bool rest_streams_body(const struct http_exchange *x, void *argument, uint64_t *
            strcmp(x->path + n - (sizeof after - 1), after) == 0;
 }
 
-// 1: "true" or "1"; 0: "false", "0" or nothing; -1: answered.
-static int read_switch(struct rest_call *c, const char *name)
-{
-    char text[WORD_MAX];
-    int given = rest_query(c, name, text, sizeof text);
-    if (given <= 0)
-        return given;
-    if (strcmp(text, "true") == 0 || strcmp(text, "1") == 0)
-        return 1;
-    if (strcmp(text, "false") == 0 || strcmp(text, "0") == 0)
-        return 0;
-    rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "write true or false",
-              "the query parameter '%s' is neither true nor false", name);
-    return -1;
-}
-
 static void start_import(struct rest_call *c)
 {
     struct rest_moving *m = c->moving;
@@ -170,7 +154,7 @@ void rest_import_environment(struct rest_call *c)
 {
     uint64_t wait_ms = WAIT_MS;
     struct err e;
-    int stream = read_switch(c, "stream");
+    int stream = rest_query_switch(c, "stream");
     if (stream < 0 || rest_query_seconds(c, "wait", REST_WAIT_MAX_S, &wait_ms) < 0)
         return;
     if (c->x->body_length != UINT64_MAX && c->x->body_length > envs_file_max(c->rest->config)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// openapi_answers: the rows from which openapi.c makes the schemas of answers.
+// openapi_answers: the rows from which openapi_answers.c makes the schemas of answers.
 
 #ifndef CONSTRICTOR_REST_OPENAPI_ANSWERS_H
 #define CONSTRICTOR_REST_OPENAPI_ANSWERS_H
@@ -12,7 +12,7 @@ struct answer_field {
 
 struct answer {
     const char *name, *help; // NULL ends a list
-    struct answer_field fields[40];
+    struct answer_field fields[48];
 };
 
 // What only a page asks for: openapi_page.c.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// openapi_page: the answers of the routes that a page needs, for openapi.c.  Pure.
+// openapi_page: the answers of the routes that a page needs, for openapi_answers.c.  Pure.
 
 #include <stddef.h>
 

@@ -54,7 +54,9 @@ void rest_health(struct rest_call *c)
 
 void rest_openapi(struct rest_call *c)
 {
-    rest_answer(c, 200, json_incref(c->rest->openapi));
+    int exact = rest_query_switch(c, "exact");
+    if (exact >= 0)
+        rest_answer(c, 200, json_incref(exact ? c->rest->openapi_exact : c->rest->openapi));
 }
 
 // /health, where monitors expect it.
@@ -99,12 +101,14 @@ int rest_open(struct gate *g, struct http *h, const struct config *c, const stru
     if (rest) {
         *rest = (struct rest){.gate = g, .http = h, .config = c, .since_ms = clock_ms()};
         TAILQ_INIT(&rest->calls);
-        rest->openapi = openapi_json(rest_routes, c, g->base_url ? g->base_url : "");
+        rest->openapi_exact = openapi_json(rest_routes, c, g->base_url ? g->base_url : "");
+        rest->openapi = rest->openapi_exact ? openapi_plain(rest->openapi_exact) : NULL;
         rest->keys = keys_new();
     }
     if (!rest || !rest->openapi || !rest->keys) {
         if (rest) {
             json_decref(rest->openapi);
+            json_decref(rest->openapi_exact);
             keys_free(rest->keys);
         }
         free(rest);
@@ -157,6 +161,7 @@ void rest_close(void)
         rest_free(c);
     }
     json_decref(rest->openapi);
+    json_decref(rest->openapi_exact);
     keys_free(rest->keys);
     batches_free(rest->batches);
     free(rest);

@@ -283,6 +283,14 @@ static const struct field artifact_query[] = {
     {0},
 };
 
+static const struct field openapi_query[] = {
+    {.name = "exact",
+     .type = FIELD_BOOLEAN,
+     .help = "true: with the expressions that texts must match and the relations of fields, for "
+             "validators; without, for generators of clients"},
+    {0},
+};
+
 // ---- the table ----------------------------------------------------------------------------------
 
 // clang-format off
@@ -346,7 +354,7 @@ const struct rest_route rest_routes[] = {
     {HTTP_GET, "/sessions/{id}/files", .status = 200, .answer = "Files", .errors = {404, 409, 503},
      .handle = rest_list_files, .operation = "list_files",
      .summary = "Files of a session; of one that ended, its artifacts"},
-    {HTTP_PUT, "/sessions/{id}/files/{path}", .body = BODY_RAW, .status = 200, .answer = "File",
+    {HTTP_PUT, "/sessions/{id}/files/{path}", .body = BODY_RAW, .status = 200, .answer = "FileInfo",
      .errors = {400, 404, 409, 413, 503, 507}, .handle = rest_put_file, .operation = "write_file",
      .summary = "Write the bytes of the body to a file; the first use of a session name opens it"},
     {HTTP_GET, "/sessions/{id}/files/{path}", .status = 200, .answer = "*/*",
@@ -407,8 +415,8 @@ const struct rest_route rest_routes[] = {
      .summary = "Remove the artifacts of one session or run, or one of them"},
     {HTTP_GET, "/health", .open = true, .status = 200, .answer = "Health", .errors = {503},
      .handle = rest_health, .operation = "health", .summary = "Whether the server can run code"},
-    {HTTP_GET, "/openapi.json", .status = 200, .answer = "application/json", .handle = rest_openapi,
-     .operation = "openapi", .summary = "This document"},
+    {HTTP_GET, "/openapi.json", .query = openapi_query, .status = 200, .answer = "application/json",
+     .errors = {400}, .handle = rest_openapi, .operation = "openapi", .summary = "This document"},
     {0},
 };
 // clang-format on
