@@ -320,7 +320,7 @@ def test_a_run_that_does_not_stop_takes_the_session_with_it(api):
     gone = api.get("/sessions/" + last["session"])
     assert gone.status == 409 and gone.error["reason"] == "timeout"
     r = api.run("'z' in globals()", session="stubborn")
-    assert r["result"] == "False" and r["session_state"] == "new" and "before" in r["hint"]
+    assert r["result"] == "False" and r["session_state"] == "new" and "earlier" in r["hint"]
 
 
 def test_memory_of_a_session_is_fixed(api):
