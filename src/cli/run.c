@@ -30,7 +30,7 @@ struct run_command {
     const struct config *config;
     char *code;
     size_t code_length;
-    char *filename; // for tracebacks
+    char *filename; // for tracebacks, in UTF-8 whatever bytes the file's name has
     json_t *argv;
     json_t *env_vars;
     struct run_files input;
@@ -68,9 +68,11 @@ static int name_source(struct run_command *cmd, const struct config *c, int argc
         _cleanup_free_ char *clean = utf8_clean(argv[i], strlen(argv[i]), &n);
         (void)json_array_append_new(cmd->argv, json_stringn_nocheck(clean ? clean : "", n));
     }
-    cmd->filename = strdup(c->code || c->module        ? "<code>"
-                           : strcmp(argv[0], "-") == 0 ? "<stdin>"
-                                                       : argv[0]);
+    const char *first = json_string_value(json_array_get(cmd->argv, 0));
+    const char *name = c->code || c->module           ? "<code>"
+                       : first && !strcmp(first, "-") ? "<stdin>"
+                                                      : first;
+    cmd->filename = name ? strdup(name) : NULL;
     return cmd->argv && cmd->filename ? 0 : err_set(e, ERR_SYSTEM, ENOMEM, NULL, "prepare the run");
 }
 
@@ -173,7 +175,7 @@ static int cmd_run(const struct config *c, int argc, char **argv)
     cmd.config = c;
     if (network_check_config(c, c->json, &e) < 0 || read_source(&cmd, c, argv, &e) < 0 ||
         name_source(&cmd, c, argc, argv, &e) < 0 || run_env_vars(c, &cmd.env_vars, &e) < 0 ||
-        run_files_read(c, is_file(&cmd) ? cmd.filename : NULL, &cmd.input, &e) < 0 ||
+        run_files_read(c, is_file(&cmd) ? argv[0] : NULL, &cmd.input, &e) < 0 ||
         shares_open(c, &cmd.shares, &e) < 0 || (c->out[0] && saver_start(&cmd.saver, c, &e) < 0) ||
         run_show_open(&cmd.show, c, &e) < 0)
         return cli_fail(&e, c->json);

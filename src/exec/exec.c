@@ -325,7 +325,7 @@ bool exec_begin(struct exec *x)
     x->session = s;
     struct exec_meta m = {x->work->policy, x->work->wheels, x->work->fork_number,
                           restricted_package_path(x->gate, x->work->policy)};
-    x->work->meta = s ? exec_session_meta(x, s, &m) : exec_fresh_meta(x, &m);
+    x->work->meta = exec_make_meta(x, s, &m);
     json_decref(m.transformer);
     if (!x->work->meta) {
         err_set(&x->error, ERR_SYSTEM, 0, "send less at once", "the server is out of memory");

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "run/gate.h"
-#include "run/source.h"
 #include "json/dump.h"
 
 #define NAMELESS "<code>" // as PLAIN in python/runner
@@ -21,10 +21,11 @@ static int set_stdin(const struct exec_request *q, json_t *o)
     return q->no_stdin ? json_object_set_new(o, "no_stdin", json_string(q->no_stdin)) : 0;
 }
 
-char *exec_session_meta(const struct exec *x, const struct session *s, const struct exec_meta *m)
+// Of a session: which copy of its interpreter runs, and what it does.
+static int set_session(const struct exec *x, const struct session *s, uint32_t fork_number,
+                       json_t *o)
 {
     const struct exec_request *q = &x->request;
-    json_auto_t *o = json_object();
     int failed = json_object_set_new(o, "mode", json_string("session")) |
                  json_object_set_new(o, "fork", json_integer(s->fork_number)) |
                  json_object_set_new(o, "checkpoints_max",
@@ -40,64 +41,55 @@ char *exec_session_meta(const struct exec *x, const struct session *s, const str
     if (q->look)
         failed |= json_object_set(o, "look", q->look);
     if (q->action == EXEC_FORK)
-        failed |= json_object_set_new(o, "new_fork", json_integer(m->fork_number));
+        failed |= json_object_set_new(o, "new_fork", json_integer(fork_number));
     else if (q->checkpoint)
         failed |= json_object_set_new(o, "name", json_string(q->checkpoint));
     if (q->fresh)
         failed |= json_object_set_new(o, "fresh", json_true());
     if (q->steps)
         failed |= json_object_set_new(o, "steps", json_integer(q->steps));
-    if (q->filename)
-        failed |= json_object_set_new(o, "filename", json_string(q->filename));
-    if (q->argv)
-        failed |= json_object_set(o, "argv", q->argv);
-    if (q->variables)
-        failed |= json_object_set(o, "variables", q->variables);
-    if (q->env_vars)
-        failed |= json_object_set(o, "env", q->env_vars);
-    if (q->has_seed)
-        failed |= json_object_set_new(o, "seed", json_integer(q->seed));
     if (q->keep_env_vars)
         failed |= json_object_set_new(o, "keep_env", json_true());
-    failed |= set_stdin(q, o) < 0;
-    if (m->policy)
-        failed |= json_object_set(o, "policy", m->policy);
-    if (m->wheels)
-        failed |= json_object_set(o, "path", m->wheels);
-    if (m->transformer)
-        failed |= json_object_set(o, "transformer", m->transformer);
-    if (q->named_result)
-        failed |= json_object_set_new(o, "named_result", json_true());
-    return failed ? NULL : dump_text(o);
+    return failed;
 }
 
-// Do the file name and argv say no more than the defaults do?
-static bool is_nameless(const struct exec_request *q)
+// Without argv the runner makes it of the file name, which in a session has a number added.
+static bool is_usual(const json_t *argv, const struct session *s, const char *filename)
 {
-    const char *first = json_string_value(json_array_get(q->argv, 0));
-    return (!q->filename || strcmp(q->filename, NAMELESS) == 0) && json_array_size(q->argv) <= 1 &&
-           (!first || strcmp(first, NAMELESS) == 0);
+    const char *first = json_string_value(json_array_get(argv, 0));
+    return json_array_size(argv) == 0 ||
+           (!s && json_array_size(argv) == 1 && first && strcmp(first, filename) == 0);
 }
 
-char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m)
+char *exec_make_meta(const struct exec *x, const struct session *s, const struct exec_meta *m)
 {
     const struct exec_request *q = &x->request;
-    bool plain = !q->install && !q->variables && !q->env_vars && !m->policy && !m->wheels &&
-                 !q->named_result && !q->has_stdin && !q->no_stdin && !q->has_seed;
-    if (plain && is_nameless(q))
-        return strdup(""); // most runs: see python/ext/plain.h
-    if (plain)
-        return source_meta(q->filename ? q->filename : NAMELESS,
-                           q->argv ? json_incref(q->argv) : json_array());
-    json_auto_t *o = q->install
-                         ? json_pack("{s:O}", "install", q->install)
-                         : json_pack("{s:s, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "filename",
-                                     q->filename ? q->filename : NAMELESS, "argv", q->argv,
-                                     "variables", q->variables, "env", q->env_vars, "policy",
-                                     m->policy, "path", m->wheels, "transformer", m->transformer);
-    int failed = o && q->named_result && json_object_set_new(o, "named_result", json_true()) < 0;
-    if (o && q->has_seed)
-        failed |= json_object_set_new(o, "seed", json_integer(q->seed)) < 0;
-    failed |= o && set_stdin(q, o) < 0;
-    return o && !failed ? dump_text(o) : NULL;
+    const char *filename = q->filename ? q->filename : NAMELESS;
+    const struct {
+        const char *name;
+        json_t *value; // NULL: not set
+    } objects[] = {
+        {"argv", is_usual(q->argv, s, filename) ? NULL : q->argv},
+        {"variables", q->variables},
+        {"env", q->env_vars},
+        {"install", q->install},
+        {"policy", m->policy},
+        {"path", m->wheels},
+        {"transformer", m->transformer},
+    };
+    json_auto_t *o = json_object();
+    int failed = s ? set_session(x, s, m->fork_number, o) : 0;
+    for (size_t i = 0; i < ARRAY_LEN(objects); i++)
+        if (objects[i].value)
+            failed |= json_object_set(o, objects[i].name, objects[i].value);
+    if (strcmp(filename, NAMELESS) != 0)
+        failed |= json_object_set_new(o, "filename", json_string(filename));
+    if (q->named_result)
+        failed |= json_object_set_new(o, "named_result", json_true());
+    if (q->has_seed)
+        failed |= json_object_set_new(o, "seed", json_integer(q->seed));
+    failed |= set_stdin(q, o) < 0;
+    if (!o || failed)
+        return NULL;
+    return json_object_size(o) ? dump_text(o) : strdup(""); // "": most runs, see python/ext/plain.h
 }

@@ -18,8 +18,7 @@ struct exec_meta {
     json_t *transformer;  // of restricted_package_path(); NULL: none
 };
 
-// New, freed with free(); NULL: memory is out.
-char *exec_session_meta(const struct exec *x, const struct session *s, const struct exec_meta *m);
-char *exec_fresh_meta(const struct exec *x, const struct exec_meta *m);
+// For a run in `s`, or in a fresh box (NULL).  New, freed with free(); NULL: memory is out.
+char *exec_make_meta(const struct exec *x, const struct session *s, const struct exec_meta *m);
 
 #endif

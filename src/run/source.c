@@ -9,7 +9,6 @@
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
-#include "json/dump.h"
 
 int source_too_large(const char *name, uint64_t max, struct err *e)
 {
@@ -39,13 +38,4 @@ int source_check(const char *code, size_t length, const char *name, uint64_t max
                        "save it as UTF-8, or declare its encoding in the first line",
                        "the source '%s' is not UTF-8 at offset %zu, line %u", name, at, line);
     return 0;
-}
-
-char *source_meta(const char *filename, json_t *argv)
-{
-    size_t n = 0;
-    _cleanup_free_ char *clean = utf8_clean(filename, strlen(filename), &n);
-    json_auto_t *meta = json_pack("{s:o, s:o}", "filename",
-                                  json_stringn_nocheck(clean ? clean : "", n), "argv", argv);
-    return meta ? dump_text(meta) : NULL;
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// source: the code to run, and the metadata for the runner.  Used by the command line and by the
+// source: checks the code to run.  Used by the command line and by the
 // tools of the MCP server, so that both give the same errors.
 
 #ifndef CONSTRICTOR_RUN_SOURCE_H
 #define CONSTRICTOR_RUN_SOURCE_H
 
-#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,9 +15,5 @@
 // how the message calls it.
 int source_check(const char *code, size_t length, const char *name, uint64_t max, struct err *e);
 int source_too_large(const char *name, uint64_t max, struct err *e);
-
-// The runner's meta: file name and sys.argv.  Takes `argv`, an array of strings; caller frees the
-// text.  NULL: memory is out.
-char *source_meta(const char *filename, json_t *argv);
 
 #endif

@@ -209,6 +209,15 @@ def test_odd_names(cli, put):
     refused(cli.call("run", "--in", "/", "-c", "print('ran')"), "/", status=64)
 
 
+def test_a_script_whose_name_is_not_utf8_runs(cli):
+    with open(os.path.join(os.fsencode(cli.folder), b"\xff.py"), "w") as script:
+        script.write("import sys; print(ascii(sys.argv)); 1 / 0")
+    for option in ((), ("--seed", "1")):
+        result = cli.call("run", *option, os.fsdecode(b"\xff.py"), "x")
+        assert result.out == "['\\ufffd.py', 'x']\n" and "ZeroDivisionError" in result.err, result
+        assert result.status == 1 and "--out" not in result.err, result
+
+
 def test_two_of_one_name(cli, put):
     put("a/x.txt")
     put("b/x.txt")
