@@ -21,7 +21,8 @@
 //  11  capabilities after the last step that needs one
 //  12  Landlock, which forbids mounting
 //  13  seccomp last, so that it need not allow what the steps above use
-//  14  posture: ask the kernel whether every layer is up, the slot's part too, and fail closed
+//  14  posture: ask the kernel for what can be asked again (ids, capabilities, filter, ...), the
+//      slot's part too, and fail closed
 //  15  only then split off the process that will run user code
 
 #include "box/enter.h"
@@ -341,8 +342,8 @@ static int expect(bool holds)
     return holds ? 0 : -1;
 }
 
-// Asks the kernel whether the layers above are up.  The bounding set was checked when it was
-// emptied.
+// Asks the kernel whether the steps above had their effect.  The bounding set was checked when it
+// was emptied; namespaces, Landlock and cgroups have no such question.
 static int step_posture(const struct box_plan *plan)
 {
     bool holds = getuid() == BOX_UID && geteuid() == BOX_UID && getgid() == BOX_UID &&

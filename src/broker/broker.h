@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // broker: the process that reaches hosts for boxes.  The keeper starts it when the configuration
-// allows network, and again when it dies.  It has no privileges and no files, and starts no
-// processes.
+// allows network, and again when it dies.  It has no privileges, starts no processes, and opens
+// only the resolver's files.
 //
 // A box with network has a network namespace of its own in which every address is local and nothing
 // leads out.  The zygote makes the sockets that answer there before the box starts, for the broker:

@@ -6,10 +6,12 @@
 // present the resulting object.
 //
 //   session, if any:  found, or opened on first use of a name
-//   files:            written into scratch
-//   run:              run/run.c
+//   packages, if any: installed, as an environment
+//   run_start():      the run waits for a box, or for its turn in the session
+//   on_box():         it has a box: files of the request are written into scratch
+//   run_go():         the code is sent and runs
 //   collect:          new and changed files in scratch go into the store
-//   done
+//   on_done()
 
 #ifndef CONSTRICTOR_EXEC_EXEC_H
 #define CONSTRICTOR_EXEC_EXEC_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mail: see send_queue.h.  Runs in the keeper.
+// send_queue: see send_queue.h.  Runs in the keeper.
 
 #include "keeper/send_queue.h"
 

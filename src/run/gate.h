@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // gate: the process that talks to clients.  It parses everything hostile, so it first gives up
-// every privilege: it has no user's uid, no capabilities, no way to start a program.
+// every privilege: no capabilities, no way to start a program, as root a uid of its own.
 //
 // A gate that was started early serves at once and learns the rest of its facts from the keeper.
 

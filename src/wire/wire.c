@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// wire: see wire.h.  Linked into all three processes; fuzzed by tests/fuzz/fuzz_wire.c.
+// wire: see wire.h.  Linked into every process; fuzzed by tests/fuzz/fuzz_wire.c.
 
 #include "wire/wire.h"
 

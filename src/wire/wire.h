@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// wire: the structs that cross a process boundary between gate, keeper and zygote.
+// wire: the structs that cross a process boundary between the keeper and every other process.
 //
 // Every message is one SOCK_SEQPACKET datagram: a header, a struct of fixed size, and descriptors.
 // There is nothing to parse: a receiver checks version, type and length against one table and takes
