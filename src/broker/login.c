@@ -155,7 +155,7 @@ static int send_out(struct login *l)
     char *data;
     long n = BIO_get_mem_data(l->out, &data);
     if (n > 0 && bufferevent_write(l->far, data, (size_t)n) < 0)
-        return give_up(l, ENOMEM, "memory is out");
+        return give_up(l, ENOMEM, "the server is out of memory");
     (void)BIO_reset(l->out);
     return 0;
 }
@@ -207,7 +207,7 @@ static int take_answers(struct login *l)
         return -1;
     while (l->is_open && (n = SSL_read(l->ssl, piece, sizeof piece)) > 0)
         if (bufferevent_write(l->near, piece, (size_t)n) < 0)
-            return give_up(l, ENOMEM, "memory is out");
+            return give_up(l, ENOMEM, "the server is out of memory");
     if (!l->is_open)
         return 0;
     int why = SSL_get_error(l->ssl, n);
@@ -230,7 +230,7 @@ static void on_far_read(struct bufferevent *far, void *argument)
     char piece[PIECE];
     for (int n; (n = evbuffer_remove(input, piece, sizeof piece)) > 0;)
         if (BIO_write(l->in, piece, n) != n) {
-            (void)give_up(l, ENOMEM, "memory is out");
+            (void)give_up(l, ENOMEM, "the server is out of memory");
             return;
         }
     (void)take_answers(l);

@@ -92,7 +92,7 @@ static void on_answer(evutil_socket_t fd, short what, void *argument)
     ssize_t n = recv(fd, t->answer + t->count, room, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         if (!wait_on(t))
-            finish(t, ENOMEM, "memory is out");
+            finish(t, ENOMEM, "the server is out of memory");
         return;
     }
     if (n <= 0) {
@@ -127,7 +127,7 @@ static void on_room(evutil_socket_t fd, short what, void *argument)
     struct event_base *base = event_get_base(t->event);
     bool all = t->sent == t->asked;
     if (!watch(t, all ? EV_READ : EV_WRITE, all ? on_answer : on_room, base))
-        finish(t, ENOMEM, "memory is out");
+        finish(t, ENOMEM, "the server is out of memory");
 }
 
 struct tunnel *tunnel_new(struct event_base *base, int fd, const struct net_proxy *proxy,

@@ -199,7 +199,7 @@ static int failed(const struct talk *t, struct err *e)
     if (t->to_file && t->status == 200)
         return err_set(e, ERR_BUSY, 0, "try again", "the file was cut off");
     if (t->too_long)
-        return err_set(e, ERR_PROTOCOL, 0, "is it a constrictor?",
+        return err_set(e, ERR_PROTOCOL, 0, "check that a constrictor server runs at that address",
                        "the answer of the server at %s is too long", t->url);
     return err_set(e, ERR_BUSY, 0, "check that it runs and that the address is right",
                    "the server at %s does not answer", t->url);

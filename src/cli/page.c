@@ -129,7 +129,7 @@ static void handle_page(struct http_exchange *x, void *argument)
         put_page(out, p);
     if (!out || fclose(out) != 0 || !text) {
         free(text);
-        http_reply_error(x, 500, "system", "", "memory is out");
+        http_reply_error(x, 500, "system", "", "the server is out of memory");
         return;
     }
     http_add_header(x, "Content-Security-Policy", p->policy);

@@ -608,9 +608,9 @@ int envs_cancel(struct gate *g, const char *owner, const char *job, struct err *
                     strcmp(state, "cancelled") == 0;
         json_decref(status);
         return err_set(e, ERR_JOB_UNKNOWN, 0,
-                       over ? "ask for its status: it may be done already"
+                       over ? "ask for the job's status: it may have ended already"
                             : "another server on this state folder runs it: cancel it there",
-                       "there is no running installation of this name here");
+                       "this server runs no installation with that id");
     }
     j->cancelled = true;
     if (j->exec) {

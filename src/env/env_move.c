@@ -147,7 +147,8 @@ struct env_export *envs_export(struct gate *g, const char *owner, const char *na
     }
     free(m);
     (void)err_set(e, ERR_SYSTEM, 0, "try again later",
-                  "the environment '%s' is too large to export, or memory is out", name);
+                  "the environment '%s' is too large to export, or the server is out of memory",
+                  name);
     return NULL;
 }
 

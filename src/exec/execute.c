@@ -293,8 +293,8 @@ static int read_environment(struct gate *g, const char *owner, json_t *call, jso
 static int read_stdin(const struct field *f, json_t *value, struct exec_request *q, struct err *e)
 {
     if (q->has_stdin)
-        return err_set(e, ERR_BAD_VALUE, 0, "give one of them",
-                       "it and 'stdin' both say what the code reads");
+        return err_set(e, ERR_BAD_VALUE, 0, "remove one of them",
+                       "give 'stdin' or 'stdin_base64', not both");
     q->has_stdin = true;
     q->stdin_text = json_string_value(value);
     q->stdin_length = json_string_length(value);

@@ -316,13 +316,15 @@ void scratch_error(struct err *e, int errnum, enum frame_file_op op, const char 
         (void)err_set(e, ERR_SESSION_ENDED, 0, "open another session, or run the code again",
                       "the box is gone, and its files with it");
     } else if (errnum == ENOSPC || errnum == EDQUOT) {
-        (void)err_set(e, ERR_DISK_FULL, 0,
-                      "delete files that are not needed any more, or raise --scratch or --inodes",
-                      "no room for '%.*s': the files of a box may have %" PRIu64
-                      " bytes and %u names",
-                      shown, path, limits->scratch_bytes, limits->inodes);
+        (void)err_set(
+            e, ERR_DISK_FULL, 0,
+            "delete files that are not needed any more; the operator can raise --scratch or "
+            "--inodes",
+            "no room for '%.*s': the files of a box may have %" PRIu64 " bytes and %u names", shown,
+            path, limits->scratch_bytes, limits->inodes);
     } else if (errnum == EFBIG) {
-        (void)err_set(e, ERR_FILE_TOO_LARGE, 0, "make it smaller, or raise --file-size",
+        (void)err_set(e, ERR_FILE_TOO_LARGE, 0,
+                      "make it smaller; the operator can raise --file-size",
                       "'%.*s' is too large: a file may have %" PRIu64 " bytes", shown, path,
                       limits->file_bytes);
     } else {
@@ -345,7 +347,8 @@ void scratch_no_room(struct err *e, const char *path, uint64_t size, uint64_t ro
     text_format_size(room > 10 * TEXT_MIB ? room - room % TEXT_MIB : room, left, sizeof left);
     text_format_size(limits->scratch_bytes, all, sizeof all);
     (void)err_set(
-        e, ERR_DISK_FULL, 0, "delete files that are not needed any more, or raise --scratch",
+        e, ERR_DISK_FULL, 0,
+        "delete files that are not needed any more; the operator can raise --scratch",
         "no room for '%.*s': it has %s, and %s of the %s for the files of this box are left",
         shown_length(path), path, wanted, left, all);
 }

@@ -240,7 +240,7 @@ static void stream_body(struct conn *c, const struct head *head, size_t n, uint6
     c->state = CONN_BODY;
     c->x->x.body_length = head->chunked ? UINT64_MAX : head->length;
     if (body_stream_begin(c, head, n, most) < 0)
-        conn_turn_down(c, 503, "busy", "memory is out");
+        conn_turn_down(c, 503, "busy", "the server is out of memory");
     else
         conn_release(c);
 }
@@ -253,7 +253,7 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
     size_t have = evbuffer_get_length(bufferevent_get_input(c->bev));
     struct exchange *p = exchange_new(c);
     if (!p) {
-        conn_turn_down(c, 503, "busy", "memory is out");
+        conn_turn_down(c, 503, "busy", "the server is out of memory");
         return;
     }
     c->x = p;
@@ -307,7 +307,7 @@ static void read_head(struct conn *c)
         n -= 2;
     }
     if (!data) {
-        conn_turn_down(c, 503, "busy", "memory is out");
+        conn_turn_down(c, 503, "busy", "the server is out of memory");
         return;
     }
     ssize_t end = n ? head_find_end(&c->scan, data, n, &fault) : 0;

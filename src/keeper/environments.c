@@ -203,7 +203,8 @@ static int open_first(const struct environments *env, struct err *e)
     // that is in use, stays as it is.
     if (renameat(env->folder, "layers", env->folder, "wheels") < 0 && errno != ENOENT &&
         errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR && errno != EISDIR)
-        return err_set(e, ERR_STATE_FOLDER, errno, fix, "rename the folder 'layers' to 'wheels'");
+        return err_set(e, ERR_STATE_FOLDER, errno, fix,
+                       "cannot rename the folder 'layers' to 'wheels'");
     if (fstatat(env->folder, "wheels", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
         st.st_uid == geteuid())
         (void)!fchmodat(env->folder, "wheels", OPEN_MODE, 0);
@@ -247,7 +248,7 @@ static int open_beside_others(const struct environments *env, struct err *e)
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     return fd < 0 ? err_set(e, ERR_STATE_FOLDER, EACCES, fix,
-                            "open the folder of packages beside another server")
+                            "cannot open the folder of packages, which another server uses too")
                   : fd;
 }
 

@@ -84,8 +84,10 @@ static int ask(struct stock *s, struct box *b, int slot, int *fds, unsigned grou
     if (r == -EPIPE || r == -ECONNRESET) // no stem, or it has just died
         r = ask_zygote(s, b, slot, &m, fds, 1 + groups);
     if (r == -EMFILE || r == -ENFILE)
-        return err_set(e, ERR_BUSY, -r, MORE_FILES, "make a box");
-    return r < 0 ? err_set(e, ERR_ZYGOTE, -r, NULL, "ask the zygote for a box") : 0;
+        return err_set(e, ERR_BUSY, -r, MORE_FILES, "cannot make a box");
+    return r < 0 ? err_set(e, ERR_ZYGOTE, -r, "run it again",
+                           "the zygote, which makes boxes, does not answer")
+                 : 0;
 }
 
 // Makes the descriptors and groups of a new box, and asks for it.

@@ -163,9 +163,9 @@ static int give_folder(int folder, uid_t uid, struct err *e)
     (void)closedir(names);
     // The folder last: when it is the gate's, so is all that is in it.
     if (fchown(folder, uid, uid) < 0)
-        return err_set(e, ERR_STATE_FOLDER, errno,
-                       "give it CAP_CHOWN, or start it as an ordinary user",
-                       "give a folder in the state folder to uid %u", (unsigned)uid);
+        return err_set(
+            e, ERR_STATE_FOLDER, errno, "start the server with CAP_CHOWN, or as an ordinary user",
+            "cannot change the owner of a folder in the state folder to uid %u", (unsigned)uid);
     return 0;
 }
 

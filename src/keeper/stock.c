@@ -430,7 +430,9 @@ void stock_box_speaks(struct stock *s, uint64_t id)
                 "see 'constrictor doctor' for the exact cause and fix", "layer '%s': %s",
                 box_step_layer(m.failed.step), box_step_text(m.failed.step));
     else
-        err_set(&e, ERR_BOX_SETUP, 0, "memory or process limit too small for an interpreter?",
+        err_set(&e, ERR_BOX_SETUP, 0,
+                "raise --memory or --processes if they are small: an interpreter has to fit; "
+                "'constrictor doctor' shows other causes",
                 "a box ended before it was ready");
     stock_fail(s, b, &e);
 }

@@ -229,7 +229,10 @@ static int read_file(const char *path, char *text, struct err *e)
     struct stat st;
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return err_set(e, ERR_BAD_CONFIG_FILE, errno, "see --index-credentials", "open it");
+        return err_set(
+            e, ERR_BAD_CONFIG_FILE, errno,
+            "give a readable file like ~/.netrc: machine HOST login USER password SECRET",
+            "cannot open the file");
     if (!S_ISREG(st.st_mode) || st.st_size >= FILE_MAX)
         return err_set(e, ERR_BAD_CONFIG_FILE, 0, "give a file of at most 64 KiB",
                        "it is not a regular file, or too large");
@@ -237,8 +240,10 @@ static int read_file(const char *path, char *text, struct err *e)
         return err_set(e, ERR_BAD_CONFIG_FILE, 0, "own it and make it private: chmod 600",
                        "other users may read it, or another user owns it");
     ssize_t n = pread(fd, text, FILE_MAX - 1, 0);
-    if (n < 0 || memchr(text, '\0', (size_t)n))
-        return err_set(e, ERR_BAD_CONFIG_FILE, n < 0 ? errno : 0, "give a text file", "read it");
+    if (n < 0)
+        return err_set(e, ERR_BAD_CONFIG_FILE, errno, "give a text file", "cannot read the file");
+    if (memchr(text, '\0', (size_t)n))
+        return err_set(e, ERR_BAD_CONFIG_FILE, 0, "give a text file", "the file has a NUL byte");
     text[n] = '\0';
     return 0;
 }
@@ -248,7 +253,7 @@ static int take_file(const char *path, const struct net_logins *hosts, struct ne
 {
     char *text = malloc(FILE_MAX);
     if (!text)
-        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "read --index-credentials");
+        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "cannot read the file of --index-credentials");
     int r = read_file(path, text, e);
     if (r == 0)
         r = net_login_file(text, hosts, all, e);

@@ -393,7 +393,8 @@ static json_t *parse_file(int fd, struct err *e)
     }
     ssize_t n = read_file(fd, text, NET_POLICY_FILE_MAX + 1);
     if (n < 0) {
-        (void)err_set(e, ERR_BAD_CONFIG_FILE, (int)-n, "give a regular file", "read it");
+        (void)err_set(e, ERR_BAD_CONFIG_FILE, (int)-n, "give a regular file",
+                      "cannot read the file");
         return NULL;
     }
     if (n > NET_POLICY_FILE_MAX) {

@@ -118,7 +118,8 @@ void rest_answer(struct rest_call *c, int status, json_t *body)
             http_add_header(x, "Content-Type", PROBLEM_TYPE);
         http_reply_json(x, status, body);
     } else if (x) {
-        http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later", "memory is out");
+        http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later",
+                         "the server is out of memory");
     }
     json_decref(body);
     rest_free(c);
@@ -412,7 +413,8 @@ void rest_handle(struct http_exchange *x, void *argument)
     struct err e;
     unsigned allow;
     if (!c) {
-        http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later", "memory is out");
+        http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later",
+                         "the server is out of memory");
         return;
     }
     *c = (struct rest_call){.rest = rest, .x = x};

@@ -112,7 +112,8 @@ static void answer(struct http_exchange *x, const struct wire_status_reply *m)
         write_runs(f, &metrics.gate->counters);
     }
     if (!f || fclose(f) != 0)
-        http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later", "memory is out");
+        http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later",
+                         "the server is out of memory");
     else
         http_reply(x, 200, TYPE, text, length);
 }

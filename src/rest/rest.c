@@ -65,7 +65,8 @@ static void handle_health(struct http_exchange *x, void *argument)
     struct rest *rest = argument;
     struct rest_call *c = calloc(1, sizeof *c);
     if (!c) {
-        http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later", "memory is out");
+        http_reply_error(x, 503, err_code_name(ERR_SYSTEM), "try again later",
+                         "the server is out of memory");
         return;
     }
     *c = (struct rest_call){.rest = rest, .x = x};

@@ -216,11 +216,13 @@ static void set_hint(const struct run *r, struct result *res)
         else if (res->verdict == VERDICT_DENIED && strcmp(res->phase, "security_check") == 0)
             snprintf(res->hint, sizeof res->hint,
                      "nothing ran: the policy of this run does not allow the code; change what "
-                     "'violations' names, or ask for another policy (a policy is advice on top of "
-                     "the sandbox, whose isolation does not depend on it)");
+                     "'violations' names, or ask for another policy (the policy only guides code: "
+                     "the box isolates the code with any policy)");
         else if (res->verdict == VERDICT_DENIED)
-            snprintf(res->hint, sizeof res->hint,
-                     "the code used a system call interface that boxes do not have");
+            snprintf(
+                res->hint, sizeof res->hint,
+                "the code called the kernel in a way that boxes do not allow (32-bit or x32 system "
+                "calls); use 64-bit programs and libraries");
         else if (res->verdict == VERDICT_LOST && r->ended.end == END_STALL)
             snprintf(res->hint, sizeof res->hint,
                      "the box was ended because it stalled the server; use fewer processes and "

@@ -425,7 +425,7 @@ static void on_box(struct link_request *o, const struct wire_box *m, const int *
     struct live_box *b = live_new(r->gate, m->box, &r->request.limits, false, fds[0]);
     if (!b) {
         link_give_back(&r->gate->link, m->box);
-        err_set(&r->error, ERR_SYSTEM, ENOMEM, "run it again later", "take a box");
+        err_set(&r->error, ERR_SYSTEM, 0, "run it again later", "the server is out of memory");
         done(r);
         return;
     }
@@ -483,9 +483,9 @@ static void leave_queue(struct run *r)
 }
 
 // SECURITY: a run that is cancelled while it waits is over for its caller at once, but the keeper
-// may still be making a box for it.  That counts like a run; else calls that are cancelled as soon
-// as they are sent would have no bound.  Later runs are deferred here, where cancelling costs
-// nothing.
+// may still be making a box for it.  Such a box counts like a run: otherwise a caller that cancels
+// each call at once could have any number of boxes made.  Runs above the bound are deferred here,
+// in the gate, where cancelling costs nothing.
 static bool may_ask(const struct gate *g, unsigned more)
 {
     return !g->runs_max || g->running - g->deferred_count + more + g->link.unwanted <= g->runs_max;

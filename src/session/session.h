@@ -39,7 +39,7 @@ enum {
     X(SESSION_OPEN, "open", "is open")                                                             \
     X(SESSION_CLOSED, "closed", "was closed")                                                      \
     X(SESSION_EXPIRED, "expired", "was not used for too long")                                     \
-    X(SESSION_EVICTED, "evicted", "had to make room for a newer session")                          \
+    X(SESSION_EVICTED, "evicted", "was ended to make room for a newer session")                    \
     X(SESSION_CRASHED, "crashed", "ended because its interpreter crashed or exited")               \
     X(SESSION_MEMORY, "out_of_memory", "used more memory than its limit and was ended")            \
     X(SESSION_PROCESSES, "too_many_processes", "started too many processes and was ended")         \

@@ -276,8 +276,8 @@ static void put_dropped(struct mcp_stdio *io, json_t *id)
 {
     json_auto_t *no =
         rpc_error_json(id, MCP_INTERNAL_ERROR,
-                       "the answer was dropped: memory is out, or the client does not "
-                       "read its answers",
+                       "the server dropped the answer: it is out of memory, or the client does "
+                       "not read its answers",
                        NULL);
     if (no)
         (void)append(io, no);
@@ -412,7 +412,7 @@ static void batch_receive(struct mcp_stdio *io, struct rpc_message *m)
     if (!allowed || !b || !answers) {
         (void)rpc_refuse(&no, allowed ? MCP_INTERNAL_ERROR : MCP_INVALID_REQUEST, 400, NULL, NULL,
                          allowed
-                             ? "memory is out"
+                             ? "the server is out of memory"
                              : "batches belong to protocol version 2025-03-26; send one message "
                                "a line");
         put_refusal(io, &no);
