@@ -41,8 +41,8 @@ static inline bool timer_is_set(const struct timer *t)
     return t->is_set;
 }
 
-// Calls after `ms`, with 0 from the next turn of the loop on; a call that was awaited is dropped.
-// False: memory is out, and no call comes; never for a timer that is set.
+// Calls `call` after `ms`, 0: in the next turn of the loop.  It replaces what the timer was set to
+// before.  False: memory is out, and no call comes; a timer that is set already never fails.
 static inline bool timer_set(struct timer *t, struct event_base *base, uint64_t ms,
                              void (*call)(void *argument), void *argument)
 {

@@ -200,10 +200,10 @@ int box_limit_all(void)
     return 0;
 }
 
-// An allocation beyond the limit that mmap refuses (emit_memory() in filter.c) goes to the heap of
-// brk: libc tries that next.  A page in its way ends the heap a little below the limit, as what is
-// free in the heap counts too.  No wall: it may fail, and programs that the box starts have a heap
-// without it.
+// The filter makes mmap refuse one allocation beyond the memory limit (emit_memory() in filter.c).
+// libc then tries the heap of brk.  So one page is mapped in the heap's way, a little below the
+// limit, because free space in the heap counts too.  This is no wall: it may fail, and a program
+// that the box starts has a heap without it.
 static void bound_heap(uint64_t memory_bytes)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

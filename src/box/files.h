@@ -2,9 +2,9 @@
 //
 // files: the box's end of FILE frames (wire/frame.h): lists, reads, replaces and removes files in
 // the scratch folder when the gate asks.  Called by box/init.c, in pid 1 or, before the first run,
-// in the user process; so it
-// uses sys_raw() only and a few kilobytes of stack.  It keeps no descriptor from one frame to the
-// next.  Code that holds a lock of a file makes it wait, and with it this box alone.
+// in the user process; so it uses sys_raw() only and a few kilobytes of stack.  It keeps no
+// descriptor from one frame to the next.  Code that locks a file makes it wait, and only its own
+// box.
 //
 // SECURITY: it has only the rights of user code, which may overwrite its memory or move the folder
 // meanwhile.  The effects stay inside the box.

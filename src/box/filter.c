@@ -2,10 +2,10 @@
 //
 // filter: see filter.h.  Runs in the keeper, before any box exists, on nothing but constant tables.
 //
-// Order inside the program: foreign architecture and x32 die (in last halves: have died, and the
-// memory limit is applied to single allocations); then a balanced tree over ranges of system call
-// numbers whose leaves are an action or an argument check. All argument comparisons look at the low
-// 32 bits only, because that is what the kernel looks at.
+// Order inside the program: a foreign architecture or x32 kills.  A last half need not ask, because
+// the first half has; it begins with the memory limit of single allocations.  Then comes a balanced
+// tree over ranges of system call numbers, whose leaves are an action or an argument check.  All
+// argument comparisons look at the low 32 bits only, because the kernel does.
 //
 // Of two filters the strictest answer counts (kill, errno, notify, allow), of equal ones the
 // younger's.
@@ -180,8 +180,8 @@ static bool rule_is_told(enum rule rule)
     return false;
 }
 
-// Is it decided by the last half?  What is told of must be: an errno of the first would be stricter
-// than the notification.
+// Does the last half decide it?  Calls whose denial is reported must be decided there: the kernel
+// prefers an errno of the first half to a notification of the last.
 static bool is_late(const struct row *row)
 {
     return row->told || is_setup(row->name) ||
@@ -239,10 +239,12 @@ static size_t resolve(enum filter_kind kind, struct call *calls)
     return n;
 }
 
-// Neighbouring numbers with the same plain action become one range; gaps are `other`: ENOSYS, but
-// in the last half allowed, because the first half has spoken about them.  Where that tells, a gap
-// becomes a part of what is before it as well, unless that is an errno, which would be the younger
-// one: the kernel works on a filter for as long as it has instructions, for every box.
+// Neighbouring numbers with the same plain action become one range.  Numbers without a row get
+// `other`: ENOSYS in a whole filter and in the first half.  The last half allows them, because the
+// first half has refused them already.  In a half that reports denials such a gap joins a reported
+// range before it, because the first half's errno outranks the report.  It never joins an errno: of
+// two errnos the younger filter's counts.  Fewer ranges are fewer instructions, and the kernel
+// translates them anew for every box.
 struct range {
     uint32_t first; // up to the next range's first
     enum action action;

@@ -181,9 +181,8 @@ static const struct check rules[RULE_MAX][CHECKS_MAX] = {
                      {~(uint32_t)(MFD_CLOEXEC | MFD_ALLOW_SEALING | 0x8 |
                                   0x10)}}}, // MFD_NOEXEC_SEAL, MFD_EXEC
     // SECURITY: POSIX_FADV_DONTNEED drops a tree file from the host's page cache: the host reads it
-    // from the disk
-    // again, and other boxes can tell.  On scratch it does nothing.  Databases and copying tools
-    // call it.
+    // from the disk again, and other boxes can tell.  On scratch it does nothing.  Databases and
+    // copying tools call it.
     [RULE_FADVISE] = {{CHECK_NONE_OF, 3, IGNORED, 0, 1, {POSIX_FADV_DONTNEED}},
                       {CHECK_ANY_OF,
                        3,

@@ -111,9 +111,9 @@ static void forget(const struct area *a, uintptr_t page, uint64_t entry)
 
 // ---- the rehearsing child -----------------------------------------------------------------------
 
-// The kernel maps neighbours of a page that is read, as far as the mapping goes.  So every page
-// becomes a mapping, by a flag that says nothing here: whether it were in a core dump, of which
-// there is none.
+// When a page is read the kernel maps its neighbours too, as far as the mapping goes.  So this
+// makes each page a mapping of its own, by setting MADV_DONTDUMP on every second one.  The flag has
+// no other effect here, because there are no core dumps.
 void pages_watch(void)
 {
     size_t splits = 0;
@@ -165,9 +165,9 @@ static const struct area *area_of(uintptr_t page)
     return NULL;
 }
 
-// By a fault for each page, which takes 1.6 us; MADV_POPULATE_WRITE takes 2.7 for a page on its own
-// and gains nothing for two or three of them.  Something is written without being read first, which
-// would be a fault more, and without changing it.
+// Each page is touched by a fault, which takes 1.6 us; MADV_POPULATE_WRITE takes 2.7 us for a
+// single page and gains nothing for two or three.  The write changes nothing, and reads nothing
+// first: a read would be one more fault.
 static void touch(const struct range *r)
 {
     static volatile char nothing; // so that the compiler does not see what is written

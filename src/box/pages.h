@@ -31,9 +31,9 @@ void pages_take(bool hurry);
 void pages_end(void);
 
 // In a stem, before its first box: maps what every run reads.  The caller has one thread.
-// Not in the zygote: the kernel keeps, for all that is copied from one mapping, one list with one
-// lock, and every page that a fork copies and an exit drops takes that; so it is one for each slot
-// and not one for all.
+// Not in the zygote: the kernel keeps one list, with one lock, of all copies of a mapping.  Every
+// page that a fork copies or an exit drops takes that lock.  Mapped in stems, each slot has a list
+// of its own.
 void pages_map(void);
 
 // In a new box, as soon as it is in its cgroup.  mapped: it comes from a stem that did the above.

@@ -36,7 +36,8 @@ void env_share_close(struct env_share *s);
 bool env_share_is_alone(const struct env_share *s);
 bool env_share_is_alive(const struct env_share *s, unsigned number); // another server
 
-// False: others use what would be removed, or remove what would be used.  Try later.
+// False: another server uses what this one wants to remove, or removes what this one wants to use.
+// Try later.
 bool env_share_wheels(const struct env_share *s, enum env_share_wheels how);
 
 // False: another server changes this environment.  A lock does not count how often it was taken.

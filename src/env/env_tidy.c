@@ -7,9 +7,10 @@
 // Invariants:
 //   (1) nothing is removed while an installation runs, here or on another server, because it may be
 //       about to use it; and none begins until what is removed is gone (env_share_wheels()).
-//   (2) a wheel stays as long as any session or run that was started before the last environment
-//       dropped the wheel: their interpreters may have its folder.  Each server writes down since
-//       when it has any; what it wrote is never too late, because new ones only come later.
+//   (2) a wheel that no environment names any more stays until every session and run that began
+//       before that moment has ended: their interpreters may still import from its folder.  Each
+//       server writes down a time before its oldest session and run.  An old value is too early,
+//       never too late, so at worst a wheel stays longer.
 
 #include <string.h>
 

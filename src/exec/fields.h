@@ -69,10 +69,12 @@ struct field {
     const struct field *items; // FIELD_OBJECTS
     const char *choices;       // FIELD_STRING: "a|b"; NULL: any
     const char *same_as;       // another name of that field; both at once is an error
-    const char *excludes;      // both at once is an error: for the document, others check it
-    const char *pattern; // of the string, of each of FIELD_STRINGS, of the keys of FIELD_OBJECT:
-                         // for the document, others check it
-    json_t *(*together)(void); // new: what the fields of the table must be together: the same
+    const char *excludes;      // a field that must not be given with this one.  Only the OpenAPI
+                               // document uses it; code that reads the field checks it
+    const char *pattern; // of the string, of each of FIELD_STRINGS, of the keys of FIELD_OBJECT.
+                         // Only the document uses it, as above
+    json_t *(*together)(void); // new: a rule for several fields of the table.  Only the document
+                               // uses it, as above
     const char *help;          // lower case, without a dot at the end
     const char *tool_help;     // further sentences for the schema of a tool
     double tool_each;          // longest item of FIELD_STRINGS, in the schema of a tool

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// forms: how texts of requests are written, as regular expressions and JSON schemas for the OpenAPI
-// document.  The checks themselves are other modules'; what is named beside each form does it.
-// tests/api/test_openapi.py holds the two against each other.  Where a check cannot be said as a
-// regular expression (IDNA, ranges that must not end before they begin), the form is what surely
-// passes.  Pure; called by rest/route.c, fields.c, openapi.c.
+// forms: the syntax of texts in requests, as regular expressions and JSON schemas for the OpenAPI
+// document.  Other modules check the texts; a comment beside each form names the function.
+// tests/api/test_openapi.py compares forms and checks.  Some checks cannot be written as a regular
+// expression (IDNA, ranges that must not end before they begin): there the form allows only texts
+// that surely pass.  Pure; called by rest/route.c, fields.c, openapi.c.
 
 #ifndef CONSTRICTOR_EXEC_FORMS_H
 #define CONSTRICTOR_EXEC_FORMS_H
@@ -17,10 +17,10 @@
 #define FORM_NO_NUL "^[^\\x00]*$"
 #define FORM_SOME "^[^\\x00]+$"
 
-// Where the server counts bytes of UTF-8, an expression counts characters.  So many signs of ASCII,
-// fewer once there are some of two bytes, and so on: whatever fits has few enough bytes, and texts
-// in one script have just as many as they may. Not more than that can be said here: of texts in
-// several scripts the server takes a little more.
+// The server counts bytes of UTF-8, an expression counts characters.  So the form allows the most
+// characters for ASCII, half as many once one of them has two bytes, and so on.  Every text that
+// matches is short enough.  For a text in one script the bound is exact; of a text in several
+// scripts the server accepts a little more than the form.
 #define FORM_FEWER(sign, beyond, times) "(?!(?=" sign "*[^\\x00-" beyond "])" sign "{" times "})"
 #define FORM_BYTES(sign, more_than_2, more_than_3, more_than_4)                                    \
     FORM_FEWER(sign, "\\x7f", more_than_2)                                                         \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// share: a resource that many owners share, such as bytes on the disk that no quota counts.  An
-// owner gets more only if at least as much as it would then have stays free: so one owner has at
-// most half, and two leave some for a third.
+// share: divides a resource among owners, such as bytes of the disk that no quota counts.  An
+// owner gets more only while the free part stays at least as large as the owner's part.  So one
+// owner has at most half, two have at most a third each, and something is left for the next.
 
 #ifndef CONSTRICTOR_FILES_SHARE_H
 #define CONSTRICTOR_FILES_SHARE_H

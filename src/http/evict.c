@@ -6,7 +6,7 @@
 // Each connection stands in one of two lists, or in none:
 //
 //   strangers  it has not shown a valid key; ordered by when it was accepted
-//   idle       it has shown one, and is between two requests; ordered by since when
+//   idle       it has shown one, and is between two requests; the longest idle first
 //   none       it has shown one, and has a request in progress: it is never evicted
 //
 // SECURITY: what a stranger sends does not change its position.  So a client without a key cannot

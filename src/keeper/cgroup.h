@@ -49,12 +49,12 @@ struct cgroup_time {
     unsigned falls;   // looks in a row that saw less
 };
 
-// `watch`: shared memory of the host that no process shows, see watch.c.
+// `watch`: shared memory that is charged to the host and visible in no process, see watch.c.
 struct cgroup_shared {
-    uint64_t host_bytes;      // the host's, when the sampler was asked
-    uint64_t accounted_bytes; // what this box accounts for
-    uint64_t hidden_bytes;    // at the last look: the host's, less what all boxes account for
-    uint64_t floor_bytes;     // as much of it is not this box's
+    uint64_t host_bytes;      // all of the host's, when the sampler was asked
+    uint64_t accounted_bytes; // found in processes and files of this box
+    uint64_t hidden_bytes;    // at the last look: host_bytes, less what was found in all boxes
+    uint64_t floor_bytes;     // the part of hidden_bytes that cannot be this box's
     uint64_t ran_ns;          // clocks of its processes at the last look
 };
 
@@ -89,8 +89,8 @@ struct cgroup_driver {
     bool (*clear)(const struct cgroup *cg);
     void (*usage)(struct cgroup *cg, struct wire_usage *ret);
     void (*cpu)(struct cgroup *cg, struct wire_usage *ret); // only that part of it; may be NULL
-    // Called when the box is handed out, the sampler is asked about it, it is gone.  For `watch`,
-    // may be NULL.
+    // For `watch`; each may be NULL.  Called when the box is given to the gate, when the sampler is
+    // asked about it, and when the box is gone.
     void (*start)(struct cgroup *cg);
     void (*ask)(struct cgroup *cg, struct wire_sample *ask);
     void (*gone)(struct cgroup *cg);

@@ -23,9 +23,10 @@ void fdlimit_raise(void)
     }
 }
 
-// SECURITY: the kernel counts descriptors in flight per user and refuses a sender when there are
-// more than its own limit. A box stops at its limit, after a last message.  With room for one more
-// above that, boxes of our uid cannot stop the messages that make other boxes.
+// SECURITY: the kernel counts a user's descriptors in flight, and refuses a message when there are
+// more than the sender's limit of open files.  So boxes with our uid can have --files of them, and
+// those of one last message.  Our own limit is above that sum: then such boxes cannot stop the
+// messages that make other boxes.
 static rlim_t above_boxes(uint32_t open_files)
 {
     return (rlim_t)open_files + 2 * (SCM_MAX_FD + 3);

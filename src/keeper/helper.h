@@ -22,7 +22,8 @@ struct helper {
     int (*main)(int sock, const struct keeper_facts *facts); // NULL: there is none
     struct stock *stock;                                     // for messages to the gate
     struct send_queue *queue;                                // to the helper
-    enum wire_type link; // what the gate gets its end of a socket with; the helper gets NET_LINK
+    enum wire_type link; // the message that brings the gate its end of their socket; the helper
+                         // gets its own by NET_LINK
     int epoll;
     // Takes what it sends; NULL: a helper that sends anything is killed.
     void (*on_message)(struct helper *h, const union wire_message *m);

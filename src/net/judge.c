@@ -184,7 +184,7 @@ void net_judge(const struct net_rules *const *sets, size_t set_count, const char
         }
         first = first ? first : r;
     }
-    if (!first) // no rule sets allow nothing
+    if (!first) // without any rule set, nothing is allowed
         decide(ret, why_not(&q, NULL, 0), 0, NULL);
     else if (address && q.scope != NET_PUBLIC && !is_opened(sets[0], &q))
         decide(ret, NET_SCOPE_REFUSED, 0, first);

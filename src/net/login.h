@@ -27,7 +27,7 @@ enum {
 struct net_login {
     char host[NET_HOST_MAX + 1]; // normalised, or an address as text
     uint16_t port;
-    char value[NET_VALUE_MAX + 1]; // "Basic ..."
+    char value[NET_VALUE_MAX + 1]; // of the header Authorization: "Basic ..."
 };
 
 struct net_logins {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// within: do some rules allow everything that others ask for?  Called by the gate before a run, so
-// that a caller that asks for more than its key has gets an error at once.  Security does not
-// depend on it: the broker judges by all rule sets.  Conservative: each rule must be inside of one
-// other.
+// within: does one rule set allow everything that another asks for?  The gate calls it before a
+// run, so that a caller that asks for more than its key may reach gets an error at once.  Security
+// does not depend on it: the broker applies both sets.  It is conservative: each rule asked for
+// must lie inside a single rule of the other set.
 
 #include <stdio.h>
 #include <string.h>

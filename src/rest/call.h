@@ -4,10 +4,9 @@
 //
 //   1. A call is in the list of its server from the request until rest_free().
 //   2. call->x is NULL once the client is gone or has its answer; nothing is sent after that.
-//   3. A call owns its exec, op and timer, and they end with it.  Three things outlive the client:
-//   an
-//      exec and a session that is being opened, for a moment; and a call with a key (rest/keys.h),
-//      which runs to its end.  See rest_is_wanted().
+//   3. A call owns its exec, op and timer, and they end with it.  A client that goes away ends the
+//      call, except a call with a key (rest/keys.h), which runs to its end.  An exec, or a session
+//      that is being opened, may need a moment longer.  See rest_is_wanted().
 
 #ifndef CONSTRICTOR_REST_CALL_H
 #define CONSTRICTOR_REST_CALL_H

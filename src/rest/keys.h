@@ -14,9 +14,8 @@
 //   2. A call with a key runs on when its client is gone, within its own limits, because the client
 //      is expected back.  At most 16 calls of a caller do, with 32 MiB of bodies; further ones are
 //      cancelled, as without a key.
-//   3. The store is bounded: KEYS_ANSWER_MAX for an answer, KEYS_OWNER_BYTES and KEYS_OWNER_MAX for
-//   a
-//      caller, KEYS_BYTES and KEYS_MAX for all, and KEYS_TTL_MS.  Above the bytes the oldest
+//   3. The store is bounded: KEYS_ANSWER_MAX for an answer, KEYS_OWNER_BYTES and KEYS_OWNER_MAX
+//      for a caller, KEYS_BYTES and KEYS_MAX for all, and KEYS_TTL_MS.  Above the bytes the oldest
 //      answers go and their keys stay; above the numbers the oldest keys go.  Allocated bytes
 //      count.  All of it is in the memory of the server and ends with it.
 //

@@ -3,21 +3,17 @@
 // lines: the messages of a streamed answer, each sent at once, in one of two forms:
 //
 //   application/x-ndjson   a line of JSON for each; an empty line keeps an idle connection alive
-//   text/event-stream      an event for each: its name, a number that counts up from 1, and the
-//   JSON
-//                          in one line of `data:`; a comment keeps an idle connection alive.  For
-//                          clients whose header Accept asks for it
+//   text/event-stream      an event for each: its name, a number that counts up from 1, and in one
+//                          line of `data:` the JSON; a comment keeps an idle connection alive.
+//                          For clients whose header Accept asks for it
 //
 // And one object that is written piece by piece, for a batch without a stream:
 //
 //   application/json       {"results": [a message, ...], and the members of the last message}
 //
-//   1. JSON has no line feed and no carriage return outside of its escapes, so no message breaks
-//   its
-//      frame.
-//   2. All that is sent is also stored for the key of the call, if it has one (rest/keys.h),
-//   whether
-//      or not a client still listens.
+//   1. A message cannot break its frame: JSON has line feeds and carriage returns only as escapes.
+//   2. All messages are also stored for the key of the call, if it has one (rest/keys.h), even when
+//      no client listens any more.
 
 #ifndef CONSTRICTOR_REST_LINES_H
 #define CONSTRICTOR_REST_LINES_H

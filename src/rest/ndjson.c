@@ -36,11 +36,10 @@ struct segment {
 };
 
 // All output of one stream, in one block, because the last line repeats it without a copy.
-//   1. sent <= due <= length: bytes that were sent, and bytes whose turn has come.  Of these at
-//   most
-//      the beginning of a character is not sent.
-//   2. The block is ours and, once it was given back, the run's as well.  Nothing is added after
-//      that, so it does not move.
+//   1. sent <= due <= length: bytes that were sent, and bytes whose turn has come.  All due bytes
+//      are sent, except an incomplete character at their end.
+//   2. The block is ours.  At the end the run gets a reference to it; nothing is added after that,
+//      so it does not move.
 struct taken {
     unsigned users;
     char *data;

@@ -2,13 +2,13 @@
 //
 // feed: stdin of a run, on its way from the client to the box.  Part of run.h.
 //
-// The box asks (WANT) and the gate answers with one INPUT frame: so neither holds more than that
-// for the other, however much there is and however slowly the code reads.  What the client has sent
-// waits in `data`, which the client's body or RUN_FEED_MAX bounds.
+// The box asks (WANT), and the gate answers with one INPUT frame.  So neither side ever holds more
+// than one frame for the other, even when there is much stdin and the code reads slowly.  Bytes
+// that the client has sent wait in `data`; the size of the request or RUN_FEED_MAX bounds them.
 //
-// SECURITY: a box may ask without reading.  One frame is on its way at one time, and a box that
-// asks before it was answered, or after the end, breaks the protocol: so there are at most as many
-// WANT frames as there are INPUT frames to send, and one more.
+// SECURITY: a box may ask without reading.  At most one INPUT frame is on its way, and a box
+// that asks again before the answer, or after the end, breaks the protocol and is ended.  So a box
+// can send at most one WANT frame more than there are INPUT frames.
 
 #include <errno.h>
 #include <stdlib.h>

@@ -28,9 +28,9 @@ enum {
 // What the session may reach.
 enum ledger_network {
     LEDGER_NETWORK_OFF,  // its box has no network
-    LEDGER_NETWORK_KEY,  // what its key may
-    LEDGER_NETWORK_SOME, // `network` says what
-    LEDGER_NETWORK_LOST, // there was no room to say: nothing
+    LEDGER_NETWORK_KEY,  // every host that its key may reach
+    LEDGER_NETWORK_SOME, // the hosts of `network`
+    LEDGER_NETWORK_LOST, // none: its rules did not fit into the ledger
     LEDGER_NETWORK_MAX
 };
 

@@ -134,8 +134,8 @@ struct wire_acquire {
     struct wire_limits limits;
 };
 
-// The gate does not want the box of this ACQUIRE any more.  BOX still comes, once: a refusal when
-// nothing is left of the work for it, or the box, if that was on its way already.
+// The gate does not want the box of this ACQUIRE any more.  The keeper still answers with one BOX:
+// a refusal once it has stopped the work for it, or the box, if that was sent already.
 struct wire_cancel {
     struct wire_header h;
     uint64_t ticket;

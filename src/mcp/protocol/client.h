@@ -43,7 +43,7 @@ struct mcp_client *mcp_client_new_private(struct mcp *m, const char *owner);
 // Finds by id, only for the same owner; marks it used.
 struct mcp_client *mcp_client_find(struct mcp *m, const char *id, const char *owner);
 void mcp_client_touch(struct mcp_client *client);
-// Ends the clients whose owner `knows` does not know: their key was removed.
+// Ends the clients of every owner for which `knows` returns false: its key was removed.
 void mcp_clients_dismiss(struct mcp *m, bool (*knows)(const char *owner, void *argument),
                          void *argument);
 // Cancels its calls, forgets its subscriptions, calls on_end, frees.

@@ -10,8 +10,7 @@
 //   1. A stream has at most one exchange; an exchange belongs to at most one stream.
 //   2. Stored events are bounded for each stream, each client and the server.
 //   3. A stream is parked when it has no exchange and is finished or belongs to no call.  Only
-//   parked
-//      streams are removed, the longest parked one first.
+//      parked streams are removed, the longest parked one first.
 //   4. stream_send() does not call the owner's callbacks.
 
 #ifndef CONSTRICTOR_MCP_TRANSPORT_STREAM_H

@@ -5,8 +5,8 @@ zygote.py imports this file and calls install(); the rest runs in the user proce
 user code, under the rules of runner.py. A value says itself what it looks like, by the methods that
 notebooks call: _repr_png_() and so on. Figures of matplotlib are drawn on plt.show() and at the end
 of a run: figures.py. A figure is there as data as well, charts.py, and a table as a short text,
-tables.py. A library is used when user code has imported it; only to make a picture smaller is PIL
-imported for once. Every method may raise, lie, or return a gigabyte: what comes is checked before
+tables.py. This module uses only libraries that user code has imported, with one exception: it imports
+PIL to make a picture smaller. Every method may raise, lie, or return a gigabyte: what comes is checked before
 it is copied, what does not fit is counted, and what was wrong is said on stderr.
 """
 
@@ -112,7 +112,8 @@ def own(name):
     stays in sys.modules, where user code may want its name."""
     if name not in Own:
         hidden = {key: modules.pop(key) for key in (*Own, *OTHERS, *LATE) if key in modules}
-        # Behind it what ours need; math is a file where the interpreter was built by pyenv.
+        # The interpreter's own folders come after ours: our modules import from them, for instance math,
+        # which is a file in an interpreter built by pyenv.
         path, sys.path = sys.path, [FOLDER, *(Box.path or sys.path)]
         modules.update(Own)
         try:

@@ -19,8 +19,8 @@
 //                        whose value is in a tuple
 // for undo.py, in a box: box/checkpoint.h, with the hooks that os.fork() calls around a fork:
 //   begin()              move out of the memory that is shared with init
-//   park(fork, serial, kind, keep)  keep a sleeping copy -> its slot; in the copy, when it is
-//   woken:
+//   park(fork, serial, kind, keep)  keep a sleeping copy -> its slot; in the copy, once it is
+//   woken,
 //                        a tuple
 //   reserve(fork, serial), give_way(slot, why, own), drop(slot), alive(slot), settled()
 //   board([bytes])       notes that an undo does not touch
