@@ -37,8 +37,9 @@ struct command {
     int (*function)(const struct config *c, int argc, char **argv);
 };
 
-extern const struct command command_run, command_check, command_env, command_serve, command_stdio,
-    command_client_config, command_doctor, command_config, command_bench, command_help;
+extern const struct command command_run, command_repl, command_check, command_env, command_serve,
+    command_stdio, command_client_config, command_doctor, command_config, command_bench,
+    command_help;
 
 // All of them, in the order of --help; NULL ends it.
 extern const struct command *const commands[];

@@ -7,17 +7,9 @@
 #include "cli/cli.h"
 
 const struct command *const commands[] = {
-    &command_run,
-    &command_check,
-    &command_env,
-    &command_serve,
-    &command_stdio,
-    &command_client_config,
-    &command_doctor,
-    &command_config,
-    &command_bench,
-    &command_help,
-    NULL,
+    &command_run,    &command_repl,  &command_check,         &command_env,
+    &command_serve,  &command_stdio, &command_client_config, &command_doctor,
+    &command_config, &command_bench, &command_help,          NULL,
 };
 
 const char *command_word(size_t i)

@@ -231,22 +231,6 @@ static int run_cell(struct running *r, const struct cell *c)
     return result_exit_status(&x->result);
 }
 
-// A run without code: it brings the files of --in, or collects those that the cells left.  `ret_o`:
-// its object, new; NULL: the session has ended.
-static int run_nothing(struct running *r, json_t **ret_o, struct err *e)
-{
-    const struct single_code nothing = {.text = "", .filename = "<cell>", .collect = true};
-    *ret_o = NULL;
-    if (single_run_do(r->o, &nothing, e) < 0)
-        return -1;
-    if (r->o->exec->error.message[0]) {
-        *e = r->o->exec->error;
-        return -1;
-    }
-    *ret_o = exec_json(r->o->exec);
-    return 0;
-}
-
 static int print_json(const struct running *r, json_t *files)
 {
     json_auto_t *o = json_pack(
@@ -268,7 +252,7 @@ static int finish(struct running *r, int status)
     struct err e;
     int failed = 0;
     if (r->o->exec->session)
-        (void)run_nothing(r, &o, &e);
+        (void)single_run_nothing(r->o, &o, &e);
     json_auto_t *last = o ? o : json_pack("{s:[]}", "files");
     run_show_mark_files(r->w, json_object_get(last, "files"));
     if (r->w->config->json)
@@ -316,7 +300,7 @@ int notebook_run(const char *name, struct single_run *o, struct run_show *w, int
     w->values = true;
     o->lives = true;
     if (single_run_open(o, sock, facts, &e) < 0 || read_notebook(&o->gate, &cells, &e) < 0 ||
-        run_nothing(&r, &nothing, &e) < 0)
+        single_run_nothing(o, &nothing, &e) < 0)
         return cli_fail(&e, w->config->json);
     json_decref(nothing);
     return run_cells(&r); // the process ends here and frees everything

@@ -228,8 +228,9 @@ static void show_picture(struct run_show *w, const struct picture *p, unsigned n
         return;
     display_describe(p, what, sizeof what);
     (void)fflush(stdout);
-    fprintf(stderr, "constrictor: image %u: %s; save it with --out DIR or print it with --json\n",
-            number, what);
+    fprintf(stderr, "constrictor: image %u: %s; %s\n", number, what,
+            w->talks ? "start with --out DIR to save pictures"
+                     : "save it with --out DIR or print it with --json");
     if (w->config->images == IMAGES_SIXEL && !terminal_has_sixel() && number == 1)
         fprintf(stderr, "constrictor: this program was built without libsixel and libpng\n");
 }

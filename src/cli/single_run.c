@@ -120,6 +120,20 @@ int single_run_do(struct single_run *o, const struct single_code *code, struct e
     return 0;
 }
 
+int single_run_nothing(struct single_run *o, json_t **ret_o, struct err *e)
+{
+    static const struct single_code nothing = {.text = "", .filename = "<cell>", .collect = true};
+    *ret_o = NULL;
+    if (single_run_do(o, &nothing, e) < 0)
+        return -1;
+    if (o->exec->error.message[0]) {
+        *e = o->exec->error;
+        return -1;
+    }
+    *ret_o = exec_json(o->exec);
+    return 0;
+}
+
 int single_run(struct single_run *o, int sock, const struct keeper_facts *facts, struct err *e)
 {
     int r = single_run_open(o, sock, facts, e);

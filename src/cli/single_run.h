@@ -60,6 +60,9 @@ int single_run_open(struct single_run *o, int sock, const struct keeper_facts *f
                     struct err *e);
 // Returns 0 when the run is over: o->exec has it until the next one.
 int single_run_do(struct single_run *o, const struct single_code *code, struct err *e);
+// A run without code: it brings the files of --in, or collects those that earlier runs left.
+// `ret_o`: its object, new; NULL: memory is out.
+int single_run_nothing(struct single_run *o, json_t **ret_o, struct err *e);
 
 // Both, with the code of `o`.
 

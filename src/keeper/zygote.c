@@ -27,8 +27,8 @@
 
 enum { READY_TIMEOUT_MS = 120000 };
 
-// The folder with zygote.py: beside the program in a build tree, else where it was installed.
-static int find_python_side(char *ret, size_t cap, struct err *e)
+// Beside the program in a build tree, else where it was installed.
+int zygote_find_python_side(char *ret, size_t cap, struct err *e)
 {
     char exe[PATH_MAX];
     struct stat st;
@@ -57,7 +57,7 @@ void zygote_fit_uids(const struct config *config, struct caps *caps, const struc
     struct err ignored;
     for (size_t i = 0; i < interp->path_count; i++)
         paths[count++] = interp->paths[i];
-    if (find_python_side(side, sizeof side, &ignored) == 0)
+    if (zygote_find_python_side(side, sizeof side, &ignored) == 0)
         paths[count++] = side;
     if (config->find_links[0])
         paths[count++] = config->find_links;
@@ -237,7 +237,7 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
     int argc = 0, sock[2], log[2];
 
     *ret = (struct zygote){.pid = -1, .pidfd = -1, .sock = -1, .log = -1};
-    int r = find_python_side(side, sizeof side, e);
+    int r = zygote_find_python_side(side, sizeof side, e);
     if (r == 0)
         r = search_path(interp, e);
     if (r < 0)

@@ -33,6 +33,9 @@ struct zygote {
     char tail[ZYGOTE_TAIL + 1];       // the end of its stderr while it was not warm
 };
 
+// Finds the folder with our Python files.
+int zygote_find_python_side(char *ret, size_t cap, struct err *e);
+
 // Starts a zygote: its jail is built and the interpreter starts.  `cold`: import no more than one
 // plain run needs, for `constrictor run`, whose user waits for the start.  `environments` and
 // `shares` may be NULL.
