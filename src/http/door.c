@@ -270,16 +270,19 @@ int door_check_bind(const struct config *c, struct err *e)
     struct door *d = door_open(c, e);
     if (!d)
         return -1;
-    bool guarded = d->loopback || d->keys.count || d->token_keys || c->allow_public;
+    const char *address = c->published_on[0] ? c->published_on : c->host;
+    bool guarded =
+        origin_host_is_loopback(address) || d->keys.count || d->token_keys || c->allow_public;
     door_close(d);
     if (guarded)
         return 0;
     return err_set(
         e, ERR_USAGE, 0,
         "set CONSTRICTOR_API_KEY (make one with 'openssl rand -hex 32') or --api-key-file; or "
-        "--oauth-issuer; or listen on 127.0.0.1; --allow-public does without, and then "
-        "every client that reaches the address may run code",
-        "'%s' can be reached from other machines, and no key is set", c->host);
+        "--oauth-issuer; or listen on 127.0.0.1, or in a container publish the port there and say "
+        "so with CONSTRICTOR_PUBLISHED_ON=127.0.0.1; --allow-public does without, and then every "
+        "client that reaches the address may run code",
+        "'%s' can be reached from other machines, and no key is set", address);
 }
 
 // The new keys; NULL and `e` on failure.

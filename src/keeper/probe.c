@@ -45,12 +45,12 @@ static bool has_apparmor_restriction(void)
 }
 
 static const char filter_fix[] =
-    "a system call filter around this process refuses it, as Docker's default profile does: start "
-    "the "
-    "container with '--security-opt seccomp=unconfined', or with a profile that allows clone, "
-    "clone3, "
-    "unshare, mount, umount2, pivot_root, open_tree, move_mount, mount_setattr, sethostname and "
-    "close_range";
+    "a system call filter around this process refuses it, as the default of container engines "
+    "does: "
+    "start the container with the profile dist/seccomp.json (in the image: "
+    "/usr/lib/constrictor/seccomp.json), by '--security-opt seccomp=FILE' (Docker, Podman), "
+    "'security_opt: [seccomp=FILE]' (Compose) or 'seccompProfile: {type: Localhost, "
+    "localhostProfile: constrictor.json}' (Kubernetes)";
 
 static const char apparmor_fix[] = "kernel.apparmor_restrict_unprivileged_userns=1 (Ubuntu 23.10 "
                                    "and later) takes the rights of new "
@@ -58,14 +58,16 @@ static const char apparmor_fix[] = "kernel.apparmor_restrict_unprivileged_userns
                                    "program with the rule 'userns,', or "
                                    "start as root";
 
-static const char module_fix[] = "a security module (AppArmor, SELinux) or a chroot around this "
-                                 "process forbids it: look for 'denied' "
-                                 "in the kernel log, and allow user namespaces for this program";
+static const char module_fix[] =
+    "a security module (AppArmor, SELinux) or a chroot around this process forbids it: look for "
+    "'denied' in the kernel log, and allow user namespaces and mounts for this program; for a "
+    "container '--security-opt apparmor=unconfined' (Docker, Podman), 'security_opt: "
+    "[apparmor=unconfined]' (Compose) or 'appArmorProfile: {type: Unconfined}' (Kubernetes)";
 
 static const char proc_fix[] =
     "start the container with '--security-opt systempaths=unconfined' (Docker), '--security-opt "
-    "unmask=ALL' (Podman) or 'procMount: Unmasked' (Kubernetes), or accept boxes without /proc "
-    "with "
+    "unmask=ALL' (Podman), 'security_opt: [systempaths=unconfined]' (Compose) or 'procMount: "
+    "Unmasked' with 'hostUsers: false' (Kubernetes), or accept boxes without /proc with "
     "--allow-degraded=proc";
 
 static const char *refusal_fix(int errnum)

@@ -99,7 +99,8 @@ static void defaults_of_tool_sets_are_within_bounds(void **state)
         // SECURITY: nothing that lets others in or code out, whatever server it is the default of.
         static const enum config_key never[] = {CONFIG_KEY_host,           CONFIG_KEY_allow_public,
                                                 CONFIG_KEY_network,        CONFIG_KEY_allow_hosts,
-                                                CONFIG_KEY_allow_degraded, CONFIG_KEY_api_keys};
+                                                CONFIG_KEY_allow_degraded, CONFIG_KEY_api_keys,
+                                                CONFIG_KEY_published_on};
         for (size_t i = 0; i < sizeof never / sizeof *never; i++)
             assert_int_not_equal(d->key, never[i]);
     }
