@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// page: see page.h.  The page loads nothing, has no script, and is made anew for each request.
+// page: see page.h.  The sheet loads nothing, has no script, and is made anew for each request.
 
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 
 #include "cli/client_config.h"
 #include "cli/page.h"
+#include "cli/page_files.h"
 #include "rest/rest.h"
 
 static const char style[] =
@@ -140,12 +141,56 @@ static void handle_page(struct http_exchange *x, void *argument)
     free(text);
 }
 
+// ---- what the page wants to know ----------------------------------------------------------------
+
+static json_t *clients_json(const struct page *p, const char *url)
+{
+    json_t *all = json_array();
+    for (const struct client *c = clients; c->name; c++)
+        (void)json_array_append_new(
+            all, json_pack("{s:s, s:s, s:s, s:o}", "name", c->name, "title", c->title, "file",
+                           c->file_http ? c->file_http : c->file, "settings",
+                           client_snippet(c, "", NULL, url, p->with_key)));
+    return all;
+}
+
+// The same facts as the sheet shows, for the page.
+static void handle_facts(struct http_exchange *x, void *argument)
+{
+    const struct page *p = argument;
+    const struct keeper_facts *facts = p->gate->facts;
+    char url[1100];
+    snprintf(url, sizeof url, "%s/mcp", p->base_url);
+    json_auto_t *body = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:o}", "version", CONSTRICTOR_VERSION, "state",
+        rest_status_word(p->gate), "python", facts->interp ? facts->interp->version : "",
+        "base_url", p->base_url, "mcp", url, "with_key", (int)p->with_key, "legacy_sse",
+        (int)p->config->legacy_sse, "clients", clients_json(p, url));
+    if (!body) {
+        http_reply_error(x, 500, "system", "", "memory is out");
+        return;
+    }
+    http_add_header(x, "Cache-Control", "no-store");
+    http_reply_json(x, 200, body);
+}
+
 const struct http_route *page_routes(struct page *p)
 {
-    static struct http_route routes[] = {
-        {.path = "/", .methods = HTTP_GET | HTTP_HEAD, .open = true, .handle = handle_page},
+    enum { GET = HTTP_GET | HTTP_HEAD };
+    static struct http_route sheet[] = {
+        {.path = "/", .methods = GET, .open = true, .handle = handle_page},
+        {.path = "/sheet", .methods = GET, .open = true, .handle = handle_page},
         {.path = NULL},
     };
+    static struct http_route page[] = {
+        {.path = "/", .methods = GET, .open = true, .handle = page_files_index},
+        {.path = "/sheet", .methods = GET, .open = true, .handle = handle_page},
+        {.path = "/page.json", .methods = GET, .open = true, .handle = handle_facts},
+        {.path = "/frame.html", .methods = GET, .open = true, .handle = page_files_frame},
+        {.path = "/assets/*", .methods = GET, .open = true, .handle = page_files_asset},
+        {.path = NULL},
+    };
+    struct http_route *routes = page_files_present() ? page : sheet;
     for (struct http_route *r = routes; r->path; r++)
         r->argument = p;
     return routes;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// page: the page of a server for people, at /.  Runs in the gate; the HTTP server calls it.
+// page: what a server shows to people, at /: the page of web/ (page_files.h), or where the build
+// had no packages for that, a plain sheet of addresses.  Runs in the gate; the HTTP server calls
+// it.
 
 #ifndef CONSTRICTOR_CLI_PAGE_H
 #define CONSTRICTOR_CLI_PAGE_H

@@ -5,6 +5,7 @@ The protocol behind /mcp has tests of its own; here one request shows that it is
 """
 
 import contextlib
+import gzip
 import http.client
 import json
 import os
@@ -193,7 +194,7 @@ def test_a_preload_that_ends_the_interpreter_is_the_answer_of_every_run(cli, ser
         assert answer.status == 200 and b"zygote_failed" in answer.text and b"aargh" in answer.text
     health = server.ask("GET", "/health")
     assert health.status == 503 and json.loads(health.text)["error"]["code"] == "zygote_failed"
-    assert b"unavailable" in server.ask("GET", "/").text
+    assert b"unavailable" in server.ask("GET", "/sheet").text
     # It is tried again, so mending it is enough.
     (site / "deadly.py").write_text("")
     assert tools.wait_until(lambda: VALUE in server.run(CODE).text, pause=0.2)
@@ -206,9 +207,9 @@ def test_a_preload_that_ends_the_interpreter_is_the_answer_of_every_run(cli, ser
 # ---- page and health -------------------------------------------------------------------------------
 
 
-def test_page(serve):
+def test_sheet(serve):
     server = serve()
-    answer = server.ask("GET", "/")
+    answer = server.ask("GET", "/sheet")
     text = answer.text.decode()
     assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/html")
     policy = answer.headers["Content-Security-Policy"]
@@ -216,8 +217,32 @@ def test_page(serve):
     assert "frame-ancestors 'none'" in policy
     assert server.url in text and "mcpServers" in text and "httpUrl" in text
     assert not re.search(r"<script|src=|href=|@import|url\(", text)
-    assert server.ask("HEAD", "/").text == b""
-    assert server.ask("POST", "/", b"x").status == 405
+    assert server.ask("HEAD", "/sheet").text == b""
+    assert server.ask("POST", "/sheet", b"x").status == 405
+
+
+def test_page_and_its_files_are_in_the_program(serve):
+    server = serve()
+    answer = server.ask("GET", "/")
+    text = answer.text.decode()
+    assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/html")
+    policy = answer.headers["Content-Security-Policy"]
+    assert "script-src 'self';" in policy and "unsafe" not in policy and "require-trusted-types-for" in policy
+    nonces = {re.search("nonce-([0-9a-f]{36})", server.ask("GET", "/").headers["Content-Security-Policy"])[1]
+              for _ in range(3)}
+    assert len(nonces) == 3
+    names = re.findall(r'(?:src|href)="(/assets/[^"]+)"', text)
+    assert len(names) >= 2 and not re.search(r'(?:src|href)="(?!/assets/|/sheet|data:)', text)
+    for name in names:
+        file = server.ask("GET", name, **{"Accept-Encoding": "gzip, br"})
+        assert file.status == 200 and file.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+        assert file.headers["Content-Encoding"] == "gzip" and gzip.decompress(file.text)
+        assert server.ask("GET", name, **{"Accept-Encoding": "br"}).status == 406
+    assert sum(len(server.ask("GET", name, **{"Accept-Encoding": "gzip"}).text) for name in [*names, "/"]) < 250_000
+    for name in ("/assets/", "/assets/none.js", "/assets/../index.html", "/assets/index.html", "/assets/%2e%2e/x"):
+        assert server.ask("GET", name).status in (400, 404), name
+    frame = server.ask("GET", "/frame.html").headers["Content-Security-Policy"]
+    assert frame.startswith("sandbox allow-scripts;") and "connect-src" not in frame and "default-src 'none'" in frame
 
 
 @pytest.mark.parametrize("path", ["/health", "/api/v1/health"])
@@ -233,7 +258,7 @@ def test_health(serve, path, tools):
 def test_health_and_page_are_open_and_the_rest_is_not(serve):
     server = serve(env={"CONSTRICTOR_API_KEY": "hunter2-hunter2"})
     assert server.ask("GET", "/health").status == 200
-    page = server.ask("GET", "/")
+    page = server.ask("GET", "/sheet")
     assert page.status == 200 and b"hunter2" not in page.text and b"Authorization" in page.text
     assert server.run("1").status == 401
     assert server.run("1", Authorization="Bearer wrong-wrong").status == 401
