@@ -357,7 +357,7 @@ bool exec_begin(struct exec *x)
         .session = s,
         .network = x->network,
         .policed = x->work->policy != NULL,
-        .look = q->look != NULL,
+        .brief = q->look != NULL,
         .wheel_files = q->install && x->gate->facts->config->find_links[0],
         .warm_box =
             exec_warm_box_ask(x, s, x->work->wheels, x->work->policy, &x->work->environment),

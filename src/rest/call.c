@@ -61,6 +61,7 @@ void rest_free(struct rest_call *c)
     json_decref(c->body);
     json_decref(c->network);
     json_decref(c->look_asked);
+    json_decref(c->compared);
     c->rest->body_bytes -= c->body_bytes;
     free(c);
 }

@@ -90,6 +90,7 @@ struct rest_call {
     void (*whole)(struct rest_call *c,
                   struct exec *x); // POST /execute: answers in place of a stream
     json_t *look_asked;            // look.c
+    json_t *compared;              // tree.c: what the box of the first session said
     void (*look_then)(struct rest_call *c, json_t *said, bool whole);
     int64_t until_ms;
     TAILQ_ENTRY(rest_call) list, waiters;
@@ -130,6 +131,8 @@ void rest_with_files(struct rest_call *c, bool create,
                      void (*then)(struct rest_call *c, struct session *s));
 // Opens a session by c->plan, then calls `then`.
 void rest_open_session(struct rest_call *c, void (*then)(struct rest_call *c, struct session *s));
+// Answers with the state of a session.
+void rest_show_session(struct rest_call *c, struct session *s);
 // Fills c->plan from the configuration and the fields of a body.  -1: answered.
 int rest_make_plan(struct rest_call *c, const char *name);
 
@@ -150,6 +153,9 @@ void rest_fork(struct rest_call *c);
 void rest_variables(struct rest_call *c);
 void rest_complete(struct rest_call *c);
 void rest_inspect(struct rest_call *c);
+void rest_tree(struct rest_call *c);
+void rest_compare(struct rest_call *c);
+void rest_rename(struct rest_call *c);
 void rest_list_files(struct rest_call *c);
 void rest_put_file(struct rest_call *c);
 void rest_get_file(struct rest_call *c);

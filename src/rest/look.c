@@ -62,7 +62,7 @@ json_t *look_pick_all(json_t *list, const struct look_member *members, size_t mo
     return all;
 }
 
-static json_int_t count_of(json_t *said, const char *name)
+json_int_t look_count(json_t *said, const char *name)
 {
     json_t *value = json_object_get(said, name);
     return json_is_integer(value) && json_integer_value(value) > 0 ? json_integer_value(value) : 0;
@@ -105,9 +105,10 @@ static void begin(struct rest_call *c, struct session *s)
     const char *code = field_text(c->body, "code", NULL);
     if (session_has_code(s)) {
         exec_request_clear(&request);
-        rest_fail(c, 409, err_code_name(ERR_SESSION_BUSY),
-                  "ask again when the run has ended, or interrupt it",
-                  "the session runs code, and is not looked at meanwhile");
+        rest_fail(
+            c, 409, err_code_name(ERR_SESSION_BUSY),
+            "ask again when the run has ended, or interrupt it",
+            "code runs in the session or in a fork of it, which cannot be looked at meanwhile");
         return;
     }
     if (code) {
@@ -138,7 +139,7 @@ static void show_variables(struct rest_call *c, json_t *said, bool whole)
     bool complete = whole && json_is_true(json_object_get(said, "complete"));
     rest_answer(c, 200,
                 json_pack("{s:o, s:I, s:b}", "variables", list, "omitted",
-                          count_of(said, "omitted"), "complete", complete));
+                          look_count(said, "omitted"), "complete", complete));
 }
 
 void rest_variables(struct rest_call *c)
@@ -161,8 +162,8 @@ static void show_matches(struct rest_call *c, json_t *said, bool whole)
     bool complete = whole && json_is_true(json_object_get(said, "complete"));
     rest_answer(c, 200,
                 json_pack("{s:o, s:I, s:I, s:I, s:b}", "matches", list, "cursor_start",
-                          count_of(said, "cursor_start"), "cursor_end",
-                          count_of(said, "cursor_end"), "omitted", count_of(said, "omitted"),
+                          look_count(said, "cursor_start"), "cursor_end",
+                          look_count(said, "cursor_end"), "omitted", look_count(said, "omitted"),
                           "complete", complete));
 }
 

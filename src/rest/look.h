@@ -20,6 +20,8 @@ struct look_member {
     const char *name;
     char type; // s: string, i: integer, n: array of integers; in upper case it may also be null
 };
+// A member that is a number above 0; else 0.
+json_int_t look_count(json_t *said, const char *name);
 // A new array of objects with exactly these members; what does not fit is left out.
 json_t *look_pick_all(json_t *list, const struct look_member *members, size_t most);
 // The same for one object.  NULL: it does not fit, or memory is out.

@@ -38,6 +38,30 @@ const struct answer page_answers[] = {
         {"type", "string?", "name of its type"},
         {"signature", "string?", "of a function or class"},
         {"docstring", "string?", "its docstring"}}},
+    {"Node", "A state that a session can be in: now, or at a checkpoint", {
+        {"id", "string", "handle of the session, or id of the checkpoint"},
+        {"parent", "string?", "id of the node before it; null: the beginning"},
+        {"label", "string?", "name of the session or of the checkpoint"},
+        {"kind", "string", "session (the present) or checkpoint"},
+        {"session", "string", "handle of the session that it belongs to"},
+        {"created_at", "string", "time"},
+        {"runs", "integer", "runs before it"},
+        {"code", "string?", "the beginning of the last code that led to a checkpoint"},
+        {"undo", "object?", "of a checkpoint: the body for POST /sessions/{session}/undo"}}},
+    {"Tree", "Checkpoints and forks of a session", {
+        {"current", "string", "id of the node of the session that was asked for"},
+        {"nodes", "[Node]", "of all sessions that share its box"}}},
+    {"Difference", "Names, each list in order and with at most 200", {
+        {"added", "[string]", "only here"},
+        {"removed", "[string]", "only in the other"},
+        {"changed", "[string]", "in both, and different"},
+        {"omitted", "integer", "number of further names"}}},
+    {"Comparison", "What differs from another session or a checkpoint", {
+        {"with", "string", "handle of the other session, or id of the checkpoint"},
+        {"variables", "Difference", "by name"},
+        {"files", "Difference", "by path below /mnt/data"},
+        {"complete", "boolean", "false: it took too long, or there are more than 1000; the lists "
+            "may say too much or too little"}}},
     {0},
 };
 // clang-format on

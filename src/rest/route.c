@@ -243,6 +243,28 @@ static const struct field fork_fields[] = {
     {0},
 };
 
+static const struct field compare_fields[] = {
+    {.name = "with",
+     .type = FIELD_STRING,
+     .required = true,
+     .min = 1,
+     .max = SESSION_NAME_CHARACTERS,
+     .pattern = FORM_SOME,
+     .help = "another session of yours, by handle or name; or a checkpoint of this one, by the id "
+             "that its tree has, or by name"},
+    {0},
+};
+
+static const struct field rename_fields[] = {
+    {.name = "name",
+     .type = FIELD_STRING,
+     .required = true,
+     .max = SESSION_NAME_CHARACTERS,
+     .pattern = FORM_SESSION_NAME,
+     .help = "its new name; empty: none"},
+    {0},
+};
+
 static const struct field cursor_fields[] = {
     {.name = "code",
      .type = FIELD_STRING,
@@ -351,6 +373,17 @@ const struct rest_route rest_routes[] = {
      .status = 200, .answer = "Inspection", .errors = {400, 404, 409, 413, 415, 503},
      .handle = rest_inspect, .operation = "inspect",
      .summary = "Signature and docstring of the name at the cursor"},
+    {HTTP_GET, "/sessions/{id}/tree", .status = 200, .answer = "Tree", .errors = {404, 409, 503},
+     .handle = rest_tree, .operation = "get_tree",
+     .summary = "Checkpoints and forks of a session, as a tree"},
+    {HTTP_POST, "/sessions/{id}/compare", .body = BODY_JSON, .fields = compare_fields,
+     .status = 200, .answer = "Comparison", .errors = {400, 404, 409, 413, 415, 503},
+     .handle = rest_compare, .operation = "compare",
+     .summary = "Variables and files that differ from another session or a checkpoint"},
+    {HTTP_POST, "/sessions/{id}/rename", .body = BODY_JSON, .fields = rename_fields, .status = 200,
+     .answer = "Session", .errors = {400, 404, 409, 413, 415},
+     .handle = rest_rename, .operation = "rename_session",
+     .summary = "Give a session another name"},
     {HTTP_GET, "/sessions/{id}/files", .status = 200, .answer = "Files", .errors = {404, 409, 503},
      .handle = rest_list_files, .operation = "list_files",
      .summary = "Files of a session; of one that ended, its artifacts"},

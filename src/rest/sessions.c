@@ -54,7 +54,7 @@ void rest_list_sessions(struct rest_call *c)
     rest_answer(c, 200, answer);
 }
 
-static void show(struct rest_call *c, struct session *s)
+void rest_show_session(struct rest_call *c, struct session *s)
 {
     rest_answer(c, c->route->status, with_synonyms(session_json(s)));
 }
@@ -64,7 +64,7 @@ void rest_get_session(struct rest_call *c)
     struct err e;
     struct session *s = session_find(c->rest->gate, c->owner, c->id, &e);
     if (s)
-        show(c, s);
+        rest_show_session(c, s);
     else
         rest_fail_session(c, c->id, &e);
 }
@@ -143,7 +143,7 @@ static void finish_filling(struct rest_call *c, struct exec *x)
     if (x->error.message[0]) {
         e = x->error;
     } else if (x->result.verdict == VERDICT_OK && s) {
-        show(c, s);
+        rest_show_session(c, s);
         return;
     } else {
         json_t *object = exec_json(x);
@@ -192,7 +192,7 @@ void rest_post_session(struct rest_call *c)
     plan->checkpoint = json_is_true(field_get(c->body, "checkpoint", NULL));
     bool brings = json_array_size(asked.files) || json_object_size(asked.variables) ||
                   json_object_size(asked.env_vars);
-    rest_open_session(c, brings ? fill : show);
+    rest_open_session(c, brings ? fill : rest_show_session);
 }
 
 // ---- undo, checkpoint, fork ---------------------------------------------------------------------

@@ -81,7 +81,7 @@ struct run_request {
     struct session *session;     // runs there; NULL: in a box of its own
     struct network_run *network; // borrowed; NULL: it has none
     bool policed;                // its imports are judged: code_policy.h
-    bool look;                   // it only looks at a session, for a moment, and changes nothing
+    bool brief;                  // it lasts a moment and runs no code of a client
     bool wheel_files;            // it is the installer, which sees --find-links
     // Of a run without a session: a box that is ready for it may wait (env/warm_boxes.h); borrowed
     // until on_box; NULL: none.

@@ -75,16 +75,35 @@ static void tenant_free_unused(struct sessions *all, struct tenant *t)
     free(t);
 }
 
+static struct session **name_bucket(const struct session *s)
+{
+    return &s->all->by_name[hash(s->owner, s->plan.name) % SESSION_BUCKETS];
+}
+
+void session_link_name(struct session *s)
+{
+    if (!s->plan.name[0])
+        return;
+    s->next_name = *name_bucket(s);
+    *name_bucket(s) = s;
+}
+
+void session_unlink_name(struct session *s)
+{
+    struct session **at = name_bucket(s);
+    if (!s->plan.name[0])
+        return;
+    while (*at != s)
+        at = &(*at)->next_name;
+    *at = s->next_name;
+}
+
 static void table_add(struct session *s)
 {
     struct session **at = &s->all->by_id[hash(s->id, "") % SESSION_BUCKETS];
     s->next_id = *at;
     *at = s;
-    if (s->plan.name[0]) {
-        at = &s->all->by_name[hash(s->owner, s->plan.name) % SESSION_BUCKETS];
-        s->next_name = *at;
-        *at = s;
-    }
+    session_link_name(s);
     TAILQ_INSERT_TAIL(&s->all->open, s, all_list);
     s->all->count++;
     s->tenant->count++;
@@ -96,12 +115,7 @@ static void table_remove(struct session *s)
     while (*at != s)
         at = &(*at)->next_id;
     *at = s->next_id;
-    if (s->plan.name[0]) {
-        at = &s->all->by_name[hash(s->owner, s->plan.name) % SESSION_BUCKETS];
-        while (*at != s)
-            at = &(*at)->next_name;
-        *at = s->next_name;
-    }
+    session_unlink_name(s);
     TAILQ_REMOVE(&s->all->open, s, all_list);
     s->all->count--;
     s->tenant->count--;

@@ -167,6 +167,12 @@ void session_close(struct session *s, enum session_end why);
 // Raises KeyboardInterrupt in the code that runs now.  0, or -1 and `e`: nothing runs.
 int session_interrupt(struct session *s, struct err *e);
 
+uint32_t session_forks(const struct session *s); // above the numbers of all forks of its box
+// The open session of the same box with this fork number, or NULL.
+struct session *session_of_fork(const struct session *s, json_int_t fork_number);
+// Gives it another name, or none ("").  0, or a negative code and `e`.
+int session_rename(struct session *s, const char *name, struct err *e);
+
 // Code runs in its box, or waits to.  Looks at it (EXEC_LOOK) do not count.
 bool session_has_code(const struct session *s);
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "files/store.h"
 #include "run/network.h"
 
 enum { OUTPUT_MAX = 65536 }; // bytes of output of the gate's own runs; it is dropped
@@ -249,20 +250,55 @@ static void arrived(struct session *s)
     s->shared_box->away = false;
 }
 
+uint32_t session_forks(const struct session *s)
+{
+    return s->shared_box->next_fork;
+}
+
+struct session *session_of_fork(const struct session *s, json_int_t fork_number)
+{
+    struct session *other;
+    TAILQ_FOREACH (other, &s->shared_box->forks, fork_list)
+        if (other->fork_number == fork_number && other->state != SESSION_ENDING)
+            return other;
+    return NULL;
+}
+
+int session_rename(struct session *s, const char *name, struct err *e)
+{
+    struct store *store = s->all->gate->store;
+    struct session *other = name[0] ? session_lookup(s->all, s->owner, name) : NULL;
+    if (name[0] && session_check_name(name, strlen(name), e) < 0)
+        return -1;
+    if (other && other != s)
+        return err_set(e, ERR_BAD_VALUE, 0, "close that one first, or take another name",
+                       "a session '%s' is open already", name);
+    session_unlink_name(s);
+    snprintf(s->plan.name, sizeof s->plan.name, "%s", name);
+    session_link_name(s);
+    ledger_write(s);
+    if (s->is_saved && store) {
+        store_forget_name(store, s->owner, s->id);
+        if (name[0])
+            (void)store_set_name(store, s->owner, s->id, name, NULL);
+    }
+    return 0;
+}
+
 bool session_has_code(const struct session *s)
 {
     const struct session_box *h = s->shared_box;
     const struct run *r;
     TAILQ_FOREACH (r, &h->queue, list)
-        if (!r->request.look)
+        if (!r->request.brief)
             return true;
-    return h->draining || (h->running && !h->running->request.look);
+    return h->draining || (h->running && !h->running->request.brief);
 }
 
 int session_interrupt(struct session *s, struct err *e)
 {
     struct run *r = s->shared_box->running;
-    if (!r || r->request.session != s || r->request.look)
+    if (!r || r->request.session != s || r->request.brief)
         return err_set(e, ERR_BAD_VALUE, 0, "there is nothing to do",
                        "nothing runs in the session");
     run_interrupt(r);
@@ -418,6 +454,7 @@ void session_box_forget_fork(struct session_box *h, uint32_t fork_number)
                                   .cpu_ms = session_cpu_ms(other),
                                   .output_bytes = OUTPUT_MAX,
                                   .session = other,
+                                  .brief = true,
                                   .on_answer = on_drop_answer,
                                   .on_done = on_dropped};
     if (!run_start(h->all->gate, &request))
@@ -504,6 +541,7 @@ struct session_visit *session_visit(struct session *s,
                                       .cpu_ms = session_cpu_ms(s),
                                       .output_bytes = OUTPUT_MAX,
                                       .session = s,
+                                      .brief = true,
                                       .on_answer = on_visit_answer,
                                       .on_done = on_visited,
                                       .argument = v};

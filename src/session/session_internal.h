@@ -74,6 +74,8 @@ uint64_t session_cpu_ms(const struct session *s); // of a run that asks for no C
 struct session *session_new(struct sessions *all, const char *owner,
                             const struct session_plan *plan);
 void session_free(struct session *s);
+void session_link_name(struct session *s); // in the table of names, if it has one
+void session_unlink_name(struct session *s);
 void session_settle(struct session_box *h, struct session *s); // into the box and the tables
 void session_retire(struct session *s, enum session_end why);  // out of the tables
 void session_explain(const struct session *s, struct err *e);  // sets `e`: why it ended

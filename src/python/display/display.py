@@ -55,7 +55,7 @@ OTHERS = ("charts", "figures", "plotly_charts", "tables", "network", "policy", "
           "statements", "visitor", "walk", "check", "lint", "guard", "restricted", "policed",
           "readonly", "transform", "wheels", "fresh", "origins", "pip_here", "env_vars", "stdin", "machine")
 # These are imported in a box when code needs them, never ahead.
-LATE = "notebook", "shell", "magics", "timing", "lookup", "look", "packages", "formats", "ipython", "seeding"
+LATE = "notebook", "shell", "magics", "timing", "lookup", "look", "marks", "snapshot", "packages", "formats", "ipython", "seeding"
 LIBRARIES = {
     "matplotlib.pyplot": "figures", "plotly.io._renderers": "figures", "pandas": "figures",
     "IPython.core.display_functions": "figures",

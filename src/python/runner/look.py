@@ -11,6 +11,8 @@ processes or threads, or use much memory.
   complete   names after the cursor. It does not call properties, __getattr__ and __dir__ that code of the
              session has defined; it calls those of libraries, as for the columns of a table.
   inspect    signature and docstring of the name at the cursor, found in the same way.
+  tree       checkpoints and forks.
+  digest     what tells whether variables and files of two sessions differ: marks.py.
 """
 
 import builtins
@@ -179,11 +181,12 @@ def payload(meta, code, heed, ignore):
     ends, pid, text, done = posix.pipe2(posix.O_CLOEXEC), 0, None, True
     try:
         try:
+            look = {**meta["look"], "board": Box.undo.load()}      # a copy does not have its memory
             if Box.on_interrupt is not None:
                 heed()
             pid = posix.fork()
             if pid == 0:
-                be_copy(ends, meta["look"], code)
+                be_copy(ends, look, code)
             posix.close(ends[1])
             ends = ends[:1]
             data, done = read_until(ends[0], monotonic() + LOOK_S)
@@ -561,4 +564,38 @@ def inspect(fd, look, code):
     answer(fd, nothing)
 
 
-LOOKS = {"variables": variables, "complete": complete, "inspect": inspect}
+# ---- The tree, and what differs ------------------------------------------------------------------
+
+def tree(fd, look, code):
+    board = look["board"]
+    answer(fd, {
+        "points": [{key: point[key] for key in ("fork", "serial", "name", "runs", "at", "code")}
+                   for point in board["points"]],
+        "origins": [{"fork": fork, "from": origin[0], "serial": origin[1], "runs": origin[2]}
+                    for fork, origin in board.get("origins", {}).items()]})
+
+
+def digest(fd, look, code):
+    """Texts for variables and files that differ when these differ; also those of a checkpoint."""
+    marks, serial = Box.rich.own("marks"), look.get("serial")
+    if serial is not None:
+        before = marks.read(serial)
+        if before is None:
+            raise Refused
+        files = marks.snapshot.walk(marks.snapshot.root())
+        answer(fd, {"now": marks.now(files), "before": before, "complete": True})
+        return
+    found, until, complete = {}, monotonic() + WORK_S, True
+    values = marks.listed()
+    for name, value in values[:marks.NAMES_MAX]:
+        text = in_time(min(REPR_S, max(until - monotonic(), 0.001)), marks.deep, value)
+        complete &= text is not MISSING
+        found[clip(name, NAME_MAX)] = text if text is not MISSING else marks.mark(value)
+    complete &= len(values) <= marks.NAMES_MAX
+    now = {"variables": found, "files": {}}
+    answer(fd, {"now": now, "complete": False})
+    now["files"] = marks.files()
+    answer(fd, {"now": now, "complete": complete})
+
+
+LOOKS = {"tree": tree, "digest": digest, "variables": variables, "complete": complete, "inspect": inspect}

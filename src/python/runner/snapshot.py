@@ -316,8 +316,8 @@ def discard(number):
         pass                            # user code changed it
 
 
-def collect(numbers):
-    """Removes all other snapshots."""
+def collect(numbers, serials=()):
+    """Removes all other snapshots, and the marks of other checkpoints (marks.py)."""
     try:
         names = listdir(store())
     except OSError:
@@ -325,6 +325,11 @@ def collect(numbers):
     for name in names:
         if name[:1] == b"s" and name[1:].isdigit() and int(name[1:]) not in numbers:
             discard(int(name[1:]))
+        elif name[:1] == b"v" and name[1:].isdigit() and int(name[1:]) not in serials:
+            try:
+                unlink(store(name))
+            except OSError:
+                pass                    # user code changed it
 
 
 # ---- Restoring -----------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from _signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 from posix import chdir, close, dup2, getcwd, getpid, lseek, lstat, open as open_fd, sysconf
 from resource import RUSAGE_SELF, getrusage
 from sys import modules
+from time import time_ns
 
 from base import __builtins__           # first: functions look builtins up there
 from base import Box, LINE_MAX, PAYLOAD_MAX, clip, to_json
@@ -37,6 +38,7 @@ from snapshot import Files, Unavailable
 KEPT = 8                    # checkpoints of a fork, unless the gate sets another number
 KEPT_MAX = 64
 NAME_MAX = 128              # characters
+CODE_MAX = 200              # of the source in the tree of checkpoints
 FORKS_MAX = 64
 CHECKPOINT, TIP = 1, 2      # enum checkpoint_kind; a TIP is the present of a sleeping fork
 UNDONE, SWITCHED, CRASHED, DROPPED = 1, 2, 3, 4     # enum checkpoint_why
@@ -108,7 +110,7 @@ def collect(board):
     board["bases"][Here.fork] = Here.files.number
     save(board)
     used = {point["files"] for point in board["points"]}
-    snapshot.collect(used.union(board["bases"].values()))
+    snapshot.collect(used.union(board["bases"].values()), {point["serial"] for point in board["points"]})
 
 
 # ---- Room ----------------------------------------------------------------------------------------
@@ -269,15 +271,26 @@ def prepare(board, meta):
     return files, size
 
 
+def now_ms():
+    return time_ns() // 1_000_000
+
+
+def last_code():
+    """The beginning of the source that led here."""
+    source = Box.inputs[-1] if type(Box.inputs) is list and Box.inputs else ""
+    return clip(source[:CODE_MAX], CODE_MAX) if type(source) is str else ""
+
+
 def make_point(board, meta, name):
     """Makes a checkpoint of this fork. Returns None; in the copy, when it is woken, the answer."""
     files, size = prepare(board, meta)
     parked = Parked(CHECKPOINT, Here.fork, next_serial(board), name, files)
     point = park(board, parked, name is not None,
                  {"name": name, "runs": Box.runs, "files": Here.files.number,
-                  "size": size, "now": size, "cost": 0})
+                  "size": size, "now": size, "cost": 0, "at": now_ms(), "code": last_code()})
     if type(point) is not dict:
         return point
+    Box.rich.own("marks").note(point["serial"], Here.files.entries)
     for other in own_points(board):
         if name is not None and other["name"] == name:
             drop_point(board, other)
@@ -524,6 +537,10 @@ def fork(board, meta):
         return tip
     board["tips"][fork] = tip
     board["bases"][fork] = Here.files.number
+    origins, points = board.setdefault("origins", {}), own_points(board)
+    origins[fork] = Here.fork, points[-1]["serial"] if points else 0, Box.runs, now_ms()
+    while len(origins) > 2 * FORKS_MAX:
+        del origins[next(iter(origins))]
     collect(board)
     return success("made")
 
