@@ -748,8 +748,26 @@ def connect(cli, *flags, version=LEGACY[-1], **options):
     """A connection over stdio that is open; its `tools` are those of the server, by name."""
     c = Stdio(cli, *flags, version=version, **options)
     c.open()
-    c.tools = {t["name"]: t for t in c.result("tools/list")["tools"]}
+    c.tools = tools_of(c)
     return c
+
+
+# Tools that return the same object; only the first lists its schema.
+SAME_RESULT = {
+    "execute_python": {"check_run", "checkpoint_session", "undo_session", "fork_session"},
+    "install_package": {"create_python_env", "uninstall_package", "reset_sandbox", "check_package_status"},
+}
+
+
+def tools_of(c):
+    """The tools of a server by name, each with the schema of its result."""
+    tools = {t["name"]: t for t in c.result("tools/list")["tools"]}
+    for first, others in SAME_RESULT.items():
+        for tool in others & tools.keys():
+            assert "outputSchema" not in tools[tool], f"{tool} repeats the schema of {first}"
+            if "outputSchema" in tools[first]:
+                tools[tool]["outputSchema"] = tools[first]["outputSchema"]
+    return tools
 
 
 def use(c, tool, /, **arguments):

@@ -175,7 +175,6 @@ const struct field execute_rows[] = {
      .help = "environment of packages; the default 'base' has the standard library and the "
              "packages that you installed without naming an environment. A session keeps the "
              "environment that it was opened with",
-     .tool_help = "create_python_env makes others.",
      .into = INTO_ENVIRONMENT},
     {.name = "packages",
      .on = RUNS,
@@ -244,6 +243,12 @@ const struct field execute_rows[] = {
      .on = EXECUTE_TOOL,
      .type = FIELD_BOOLEAN,
      .help = "return at once with an execution_id; fetch output and result with check_run"},
+    {.name = "details",
+     .on = EXECUTE_TOOL,
+     .type = FIELD_BOOLEAN,
+     .help =
+         "true: the answer also has usage, ids and isolation, which else it has only when they are "
+         "unusual"},
     {0},
 };
 

@@ -19,15 +19,20 @@
 
 enum { CAPABILITIES_MAX = 8192 };
 
-static const char instructions[] =
-    "Runs Python code in an isolated box with limits on time and memory, nothing of the host "
-    "visible, and no network unless hosts are allowed (see get_sandbox_info). execute_python "
-    "returns output, figures, files left in the working folder /mnt/data, the value of the "
-    "last expression, and errors. Without 'session' each run is a fresh interpreter; with "
-    "session='any name' variables, imports and files stay between runs, until the session is "
-    "idle for some minutes. write_file brings data in; files that a run makes come back as "
-    "links. For code that needs more than 50 seconds, pass background=true and fetch the "
-    "result with check_run. get_sandbox_info lists limits and installed libraries.";
+// Clients show them to models beside the list of tools, so they do not repeat it.
+static const char about_boxes[] =
+    "Runs Python code in isolated boxes with limits on time and memory. Nothing of the host is "
+    "visible.";
+static const char about_packages[] =
+    " Code cannot use pip: install_package adds packages. Without 'session' each run is a fresh "
+    "interpreter; a session ends when it is idle for some minutes.";
+static const char about_more[] = " get_sandbox_info lists limits and installed libraries.";
+
+static json_t *instructions(const struct mcp *m)
+{
+    return json_sprintf("%s%s%s", about_boxes, mcp_has_tool(m, "check_run") ? about_packages : "",
+                        mcp_has_tool(m, "undo_session") ? about_more : "");
+}
 
 static json_t *capabilities(const struct mcp_call *c)
 {
@@ -73,17 +78,17 @@ static void handle_initialize(struct mcp_call *c)
     client->agreed = true;
     mcp_subscriptions_join(client);
     c->version = client->version;
-    mcp_answer(c, json_pack("{s:s, s:o, s:O, s:s}", "protocolVersion",
+    mcp_answer(c, json_pack("{s:s, s:o, s:O, s:o}", "protocolVersion",
                             mcp_version_name(client->version), "capabilities", capabilities(c),
                             "serverInfo", mcp_server_info(client->version), "instructions",
-                            instructions));
+                            instructions(c->mcp)));
 }
 
 static void handle_discover(struct mcp_call *c)
 {
-    mcp_answer(c, json_pack("{s:[s], s:o, s:s, s:{s:O}}", "supportedVersions",
+    mcp_answer(c, json_pack("{s:[s], s:o, s:o, s:{s:O}}", "supportedVersions",
                             mcp_version_name(MCP_2026_07_28), "capabilities", capabilities(c),
-                            "instructions", instructions, "_meta", MCP_META_SERVER,
+                            "instructions", instructions(c->mcp), "_meta", MCP_META_SERVER,
                             mcp_server_info(MCP_2026_07_28)));
 }
 

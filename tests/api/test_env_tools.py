@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 import wheel_lab
 from conftest import open_cli, wait_until
-from mcp_client import LEGACY, MODERN, TASKS, Server, Stdio, text
+from mcp_client import LEGACY, MODERN, TASKS, Server, Stdio, text, tools_of
 from rest_client import Rest
 
 TOOLS = (
@@ -40,7 +40,7 @@ def index():
 def connect(cli, *flags, version=LEGACY[-1], **options):
     c = Stdio(cli, "--stock", "2", *flags, version=version, **options)
     c.open()
-    c.tools = {t["name"]: t for t in c.result("tools/list")["tools"]}
+    c.tools = tools_of(c)
     return c
 
 

@@ -12,7 +12,7 @@ import urllib.parse
 import jsonschema
 import pytest
 from conftest import open_cli, wait_until
-from mcp_client import LEGACY, MODERN, Http, Server, check_received, connect, refused, several, text, use
+from mcp_client import LEGACY, MODERN, Http, Server, check_received, connect, refused, several, text, tools_of, use
 
 BOTH = (LEGACY[-1], MODERN)
 TEMPLATE = "sandbox://{session}/{path}"
@@ -392,7 +392,7 @@ def test_the_list_is_private(fresh):
 def test_links_can_be_downloaded(server, version):
     c = Http(server, version=version)
     c.open()
-    c.tools = {t["name"]: t for t in c.result("tools/list")["tools"]}
+    c.tools = tools_of(c)
     code = "import os\nbody = os.urandom(300000)\nopen('r é.bin', 'wb').write(body)\nbody[:8].hex()"
     made = run(c, code, session=f"links {version}")
     [f] = made["files"]

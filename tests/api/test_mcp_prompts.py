@@ -57,7 +57,7 @@ def test_list(each):
 def test_texts(each):
     analyse = get(each, "analyze_data", data="/mnt/data/sales.csv", question="who buys most?")
     assert "/mnt/data/sales.csv" in analyse and "who buys most?" in analyse
-    assert "execute_python" in analyse and "get_sandbox_info" in analyse
+    assert "execute_python" in analyse and "install_package" in analyse
     plot = get(each, "plot_data", data="1,2,3", chart="line", style="dark background")
     assert "line" in plot and "dark background" in plot and "/mnt/data" in plot
     fix = get(each, "fix_code", code="print(1/0)", error="ZeroDivisionError", python_version="3.11")

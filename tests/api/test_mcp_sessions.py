@@ -26,6 +26,7 @@ from mcp_client import (
     several,
     text,
     use,
+    tools_of,
 )
 
 BOTH = (LEGACY[-1], MODERN)
@@ -469,7 +470,7 @@ def server(program):
 def client(server, key, version=LEGACY[-1]):
     c = Http(server, version=version, headers={"Authorization": f"Bearer {key * 3}"})
     c.open()
-    c.tools = {t["name"]: t for t in c.result("tools/list")["tools"]}
+    c.tools = tools_of(c)
     return c
 
 

@@ -114,13 +114,13 @@ def test_the_list_is_the_same_each_time(c):
     ]
     for tool in first["tools"]:
         assert tool["title"] and len(tool["description"]) > 50
-        assert tool["icons"][0]["src"].startswith("data:image/png;base64,")
+        assert "icons" not in tool  # a client may show each of them to the model
         reaches = ("install_package", "create_python_env")  # the index of packages
         assert tool["annotations"]["openWorldHint"] is (tool["name"] in reaches)
         destroys = ("close_session", "undo_session", "uninstall_package", "reset_sandbox", "write_file",
                     "delete_file")
         assert tool["annotations"]["destructiveHint"] is (tool["name"] in destroys)
-        for schema in tool["inputSchema"], tool["outputSchema"]:
+        for schema in [tool["inputSchema"], *([tool["outputSchema"]] if "outputSchema" in tool else [])]:
             assert schema["type"] == "object" and "$ref" not in json.dumps(schema)
             assert not {"oneOf", "anyOf", "allOf", "if", "not"} & set(schema)
             check_schema(schema)
@@ -133,7 +133,6 @@ def test_each_revision_has_the_fields_that_it_knows(fresh, version):
     tool = fresh(version=version).tools["execute_python"]
     assert ("annotations" in tool) == (version >= "2025-03-26")
     assert ("title" in tool) == ("outputSchema" in tool) == (version >= "2025-06-18")
-    assert ("icons" in tool) == (version >= "2025-11-25")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

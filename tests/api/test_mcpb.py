@@ -151,7 +151,7 @@ def test_the_settings_of_a_person_reach_the_box(installed, cli):
 
 def test_the_manifest_lists_what_the_server_offers(installed, cli):
     manifest, flags = installed
-    with Stdio(cli, *flags) as client:
+    with Stdio(cli, "--tools", "default", *flags) as client:
         client.open()
         tools = client.result("tools/list")["tools"]
         prompts = client.result("prompts/list")["prompts"]

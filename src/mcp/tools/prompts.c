@@ -36,7 +36,7 @@ struct prompt {
     struct argument arguments[ARGUMENTS_MAX]; // ends with a row without a name
     // Writes the text; values are in the order of the arguments, NULL when not given.
     void (*write)(FILE *out, const char *const values[ARGUMENTS_MAX]);
-    const char *set; // only there when that tool set is on; NULL: always
+    const char *set; // only there when that tool set is on; NULL: with our own sets
 };
 
 // ---- texts --------------------------------------------------------------------------------------
@@ -66,8 +66,9 @@ static const char how_boxes_work[] =
     "small steps. Without `session` each call is a fresh interpreter. If an answer says that "
     "the session was lost, load again.\n"
     "- The working folder is /mnt/data; `write_file` puts files there, `list_files` and "
-    "`read_file` show them. There is no network unless `get_sandbox_info` lists hosts: bring "
-    "other data in with `write_file`, with `files` or `variables` of `execute_python`, or in "
+    "`read_file` show them. There is no network unless the description of `execute_python` names "
+    "hosts: bring other data in with `write_file`, with `files` or `variables` of "
+    "`execute_python`, or in "
     "the code itself.\n"
     "- The value of the last expression and all output come back; figures and "
     "`display(value)` come back as images and tables. Print few rows, not whole tables.\n"
@@ -75,8 +76,7 @@ static const char how_boxes_work[] =
     "as links; give those to the person.\n"
     "- For work of more than 50 seconds, pass `background=true` and fetch the result with "
     "`check_run`.\n"
-    "- `get_sandbox_info` lists the Python version, installed libraries and limits. Call it "
-    "once before using anything outside the standard library, and do without what is missing.\n";
+    "- When a library is missing, `install_package` adds it; an error says which.\n";
 
 static void write_analyze(FILE *out, const char *const values[ARGUMENTS_MAX])
 {
@@ -170,7 +170,7 @@ static void write_fix(FILE *out, const char *const values[ARGUMENTS_MAX])
     if (version)
         fprintf(out,
                 "\nIt has to work with Python %s. The box may run another version: compare with "
-                "`get_sandbox_info`, and avoid what the older of the two does not have.\n",
+                "`sys.version`, and avoid what the older of the two does not have.\n",
                 version);
     fprintf(out, "\n%s\nProceed like this:\n", how_boxes_work);
     fprintf(
@@ -315,7 +315,7 @@ static const struct prompt prompts[] = {
 
 static bool is_offered(const struct mcp *m, const struct prompt *p)
 {
-    return !p->set || mcp_tool_set_is_on(m, p->set);
+    return p->set ? mcp_tool_set_is_on(m, p->set) : mcp_has_tool(m, "check_run");
 }
 
 static const struct prompt *find(const struct mcp *m, const char *name)

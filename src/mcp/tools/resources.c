@@ -30,83 +30,108 @@ enum {
     LIST_TTL_MS = 1000, // files come and go
 };
 
-static const char guide[] =
-    "# Running Python here\n"
-    "\n"
-    "`execute_python` runs Python code in an isolated box and returns its output, the value "
-    "of the last expression, errors, and the files it made.\n"
-    "\n"
-    "- **Fresh, or in a session.** Without `session` every call is a fresh interpreter: send "
-    "complete code. With `session` (any name, or a handle from `open_session`) variables, "
-    "imports and files stay between calls, as in a notebook.\n"
-    "- **Last expression.** The value of the last expression comes back as `result`; there "
-    "is no need to print it.\n"
-    "- **Pictures.** matplotlib figures come back as images, on `plt.show()` or at the end; "
-    "`display(value)` shows images, tables and formulas. There is no need to save a plot.\n"
-    "- **Files** go below `/mnt/data` (the working folder) or `/tmp`. They count as memory. "
-    "Files left in `/mnt/data` are linked in the answer.\n"
-    "- **No network** unless hosts are allowed (`get_sandbox_info` lists them; `network` "
-    "asks for fewer). Code may have servers on 127.0.0.1 of its own box, unless the operator "
-    "forbids it. Code cannot install packages: `install_package` does. `get_sandbox_info` "
-    "lists the interpreter, preloaded modules and all limits.\n"
-    "- **Input.** `stdin` is what `input()` and `sys.stdin` read; without it `input()` raises "
-    "EOFError.\n"
-    "- **Arguments**: `session`, `files` (written before the run), `variables` (set before "
-    "the run), `timeout` (seconds), `memory_mb`, `cpu_seconds`, `args` (becomes "
-    "`sys.argv[1:]`), `background`, `network`.\n"
-    "- **Errors** name the line and give a hint. A run that was stopped still returns its "
-    "output so far.\n"
-    "\n"
-    "## Verdicts\n"
-    "\n"
-    "| verdict | what happened | what helps |\n"
-    "|---|---|---|\n"
-    "| `ok` | it ran to the end | |\n"
-    "| `error` | an exception, or a non-zero exit code | correct the named line |\n"
-    "| `timeout_wall`, `timeout_cpu` | out of time | do less, or raise `timeout` / "
-    "`cpu_seconds` |\n"
-    "| `out_of_memory` | above the memory limit; after a MemoryError a session goes on | smaller "
-    "pieces, or raise `memory_mb` |\n"
-    "| `too_many_processes`, `disk_full` | another limit | fewer workers, smaller files |\n"
-    "| `output_limit` | printed too much | print a summary, write details to a file |\n"
-    "| `denied` | used what the policy or the kernel's filter forbids | use another way |\n"
-    "| `cancelled` | the client cancelled it | |\n"
-    "| `lost` | the box was ended from outside | run it again |\n"
-    "\n"
-    "## Sessions\n"
-    "\n"
-    "A session keeps variables, imports, files and history (`_`, `In`, `Out`). It runs one "
-    "call at a time, in order. Errors, timeouts and interruptions keep the variables; only "
-    "when its box had to be ended are they lost, and the answer says so first. A session "
-    "ends after its idle time; using its name opens it again with its files, without its "
-    "variables. Each answer lists new and changed variables. With "
-    "`checkpoint: true` in `open_session`, `undo_session` takes back runs with their "
-    "variables and files; `fork_session` makes an independent copy.\n"
-    "\n"
-    "## Files\n"
-    "\n"
-    "`write_file` puts a file in, `list_files` and `read_file` look, `delete_file` removes. "
-    "Files that a run makes can be read as `sandbox://{session}/{path}` (without a session: "
-    "its execution_id) and, over HTTP, downloaded by the link in the answer, for about an "
-    "hour, also after the session ended.\n"
-    "\n"
-    "## Long runs\n"
-    "\n"
-    "Many clients give up on a call after 60 seconds. For more, pass `background: true`; the "
-    "answer has an `execution_id`. Call `check_run` with it and `wait: 30` until `state` is "
-    "`finished`.\n"
-    "\n"
-    "## Long output\n"
-    "\n"
-    "A long answer keeps its beginning and end and says how much is missing. All of it can "
-    "be read for an hour as the resource `run://{execution_id}/stdout` (or `stderr`, "
-    "`result`, `error`; pictures and tables as `display-1` and so on).\n";
+// The guide: each part for servers that have a tool, so that it names nothing that is not there.
+static const struct {
+    const char *tool; // NULL: for all
+    const char *text;
+} guide[] = {
+    {NULL,
+     "# Running Python here\n"
+     "\n"
+     "`execute_python` runs Python code in an isolated box and returns its output, the value "
+     "of the last expression, errors, and the files it made.\n"
+     "\n"
+     "- **Fresh, or in a session.** Without `session` every call is a fresh interpreter: send "
+     "complete code. With `session` (any name) variables, imports and files stay between calls, as "
+     "in a notebook.\n"
+     "- **Last expression.** The value of the last expression comes back as `result`; there "
+     "is no need to print it.\n"
+     "- **Pictures.** matplotlib figures come back as images, on `plt.show()` or at the end; "
+     "`display(value)` shows images, tables and formulas. There is no need to save a plot.\n"
+     "- **Files** go below `/mnt/data` (the working folder) or `/tmp`. They count as memory. "
+     "Files left in `/mnt/data` are linked in the answer.\n"
+     "- **No network** unless hosts are allowed: the description of `execute_python` says which; "
+     "`network` asks for fewer. Code may have servers on 127.0.0.1 of its own box, unless the "
+     "operator forbids it.\n"
+     "- **Packages.** Code cannot install packages: `install_package` does, or `packages` of "
+     "`execute_python` for one run.\n"},
+    {"get_sandbox_info",
+     "- `get_sandbox_info` lists the interpreter, preloaded modules, hosts and all limits.\n"},
+    {NULL,
+     "- **Limits** and the interpreter are in the resource `constrictor://info`.\n"
+     "- **Input.** `stdin` is what `input()` and `sys.stdin` read; without it `input()` raises "
+     "EOFError.\n"
+     "- **Arguments** of `execute_python`: `code`, `session`, `stdin`, `timeout` (seconds), "
+     "`background`, `details` (usage, ids and isolation in the answer), `files` (list of path and "
+     "text or base64, written before the run), `variables` (set before the run), `args` (becomes "
+     "`sys.argv[1:]`), `env`, `packages`, `environment`, `memory_mb`, `cpu_seconds`, `network`, "
+     "`policy`, `allowed_imports`, `seed`, `interactive`. Each is taken also where the list of "
+     "tools does not show it.\n"
+     "- **Errors** name the line and give a hint. A run that was stopped still returns its "
+     "output so far.\n"
+     "\n"
+     "## Verdicts\n"
+     "\n"
+     "| verdict | what happened | what helps |\n"
+     "|---|---|---|\n"
+     "| `ok` | it ran to the end | |\n"
+     "| `error` | an exception, or a non-zero exit code | correct the named line |\n"
+     "| `timeout_wall`, `timeout_cpu` | out of time | do less, or raise `timeout` / "
+     "`cpu_seconds` |\n"
+     "| `out_of_memory` | above the memory limit; after a MemoryError a session goes on | smaller "
+     "pieces, or raise `memory_mb` |\n"
+     "| `too_many_processes`, `disk_full` | another limit | fewer workers, smaller files |\n"
+     "| `output_limit` | printed too much | print a summary, write details to a file |\n"
+     "| `denied` | used what the policy or the kernel's filter forbids | use another way |\n"
+     "| `cancelled` | the client cancelled it | |\n"
+     "| `lost` | the box was ended from outside | run it again |\n"
+     "\n"
+     "## Sessions\n"
+     "\n"
+     "A session keeps variables, imports, files and history (`_`, `In`, `Out`). It runs one "
+     "call at a time, in order. Errors, timeouts and interruptions keep the variables; only "
+     "when its box had to be ended are they lost, and the answer says so first. A session "
+     "ends after its idle time; using its name opens it again with its files, without its "
+     "variables. Each answer lists new and changed variables.\n"},
+    {"undo_session",
+     "\n"
+     "`open_session` opens one with options of its own. With its `checkpoint: true`, "
+     "`undo_session` takes back runs with their variables and files; `fork_session` makes an "
+     "independent copy.\n"},
+    {NULL, "\n"
+           "## Files\n"
+           "\n"
+           "`write_file` puts a file in, `list_files` and `read_file` look. "
+           "Files that a run makes can be read as `sandbox://{session}/{path}` (without a session: "
+           "its execution_id) and, over HTTP, downloaded by the link in the answer, for about an "
+           "hour, also after the session ended.\n"},
+    {"delete_file", "`delete_file` removes a file.\n"},
+    {NULL,
+     "\n"
+     "## Long runs\n"
+     "\n"
+     "Many clients give up on a call after 60 seconds. For more, pass `background: true`; the "
+     "answer has an `execution_id`. Call `check_run` with it and `wait: 30` until `state` is "
+     "`finished`.\n"
+     "\n"
+     "## Long output\n"
+     "\n"
+     "A long answer keeps its beginning and end and says how much is missing. All of it can "
+     "be read for an hour as the resource `run://{execution_id}/stdout` (or `stderr`, "
+     "`result`, `error`; pictures and tables as `display-1` and so on).\n"},
+};
 
 static json_t *read_guide(struct mcp *m, const char *owner)
 {
-    (void)m;
     (void)owner;
-    return json_string(guide);
+    json_t *text = json_string("");
+    for (size_t i = 0; i < ARRAY_LEN(guide) && text; i++)
+        if (!guide[i].tool || mcp_has_tool(m, guide[i].tool)) {
+            json_t *longer = json_sprintf("%s%s", json_string_value(text), guide[i].text);
+            json_decref(text);
+            text = longer;
+        }
+    return text;
 }
 
 static json_t *read_info(struct mcp *m, const char *owner)
@@ -119,17 +144,23 @@ static json_t *read_info(struct mcp *m, const char *owner)
 static const struct resource {
     const char *uri, *name, *title, *description, *mime_type;
     double priority;
-    size_t size; // 0: changes
+    bool changes;
+    const char *tool; // only for servers that have this tool; NULL: always
     int64_t ttl_ms;
     json_t *(*read)(struct mcp *m, const char *owner);
 } resources[] = {
     {"constrictor://guide", "guide", "How to use this server",
-     "How to run code here, verdicts, long runs and long output", "text/markdown", 0.8,
-     sizeof guide - 1, GUIDE_TTL_MS, read_guide},
+     "How to run code here, verdicts, long runs and long output", "text/markdown", 0.8, false,
+     "check_run", GUIDE_TTL_MS, read_guide},
     {"constrictor://info", "info", "State of the sandbox",
-     "Python version, preloaded modules, limits and isolation layers, as in get_sandbox_info",
-     "application/json", 0.5, 0, INFO_TTL_MS, read_info},
+     "Python version, preloaded modules, limits and isolation layers", "application/json", 0.5,
+     true, NULL, INFO_TTL_MS, read_info},
 };
+
+static bool is_offered(const struct mcp *m, const struct resource *r)
+{
+    return !r->tool || mcp_has_tool(m, r->tool);
+}
 
 #define RUN_TEMPLATE "run://{execution_id}/{part}"
 
@@ -180,10 +211,8 @@ static json_t *resource_json(const struct mcp_call *c, const struct resource *r)
 {
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:o}", "uri", r->uri, "name", r->name,
                           "description", r->description, "mimeType", r->mime_type, "annotations",
-                          annotations_json(c, r->priority, r->size == 0));
+                          annotations_json(c, r->priority, r->changes));
     add_late_fields(c, o, r->title);
-    if (r->size && c->version >= MCP_2025_03_26)
-        (void)json_object_set_new(o, "size", json_integer((json_int_t)r->size));
     return o;
 }
 
@@ -223,7 +252,8 @@ void mcp_handle_resources_list(struct mcp_call *c)
 {
     json_t *all = json_array();
     for (size_t i = 0; i < ARRAY_LEN(resources); i++)
-        (void)json_array_append_new(all, resource_json(c, &resources[i]));
+        if (is_offered(c->mcp, &resources[i]))
+            (void)json_array_append_new(all, resource_json(c, &resources[i]));
     const struct tool_set *set;
     for (size_t i = 0; (set = mcp_tool_set(c->mcp, i)); i++)
         if (set->resources)
@@ -336,7 +366,7 @@ void mcp_handle_resources_read(struct mcp_call *c)
         return;
     }
     for (size_t i = 0; i < ARRAY_LEN(resources); i++)
-        if (strcmp(uri, resources[i].uri) == 0) {
+        if (strcmp(uri, resources[i].uri) == 0 && is_offered(c->mcp, &resources[i])) {
             mcp_resource_answer(c,
                                 contents_json(uri, resources[i].mime_type, "text",
                                               resources[i].read(c->mcp, c->owner)),

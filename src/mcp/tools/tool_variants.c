@@ -157,7 +157,25 @@ static json_t *describe(json_t *so_far, const struct tool_variant *v, const char
                         (int)first_sentence(v->tool->description), v->tool->description);
 }
 
-static int begin(struct tool_entry *entry, const struct tool_variant *v)
+// The bounds of the configuration, for the properties that a brief schema lists.
+static int take_bounds(json_t *brief, json_t *input)
+{
+    static const char *const bounds[] = {"default", "minimum", "maximum"};
+    json_t *all = json_object_get(input, "properties"), *property;
+    const char *name;
+    int failed = 0;
+    json_object_foreach (json_object_get(brief, "properties"), name, property)
+        for (size_t i = 0; i < ARRAY_LEN(bounds); i++) {
+            json_t *bound = json_object_get(json_object_get(all, name), bounds[i]);
+            if (json_object_get(property, bounds[i]))
+                failed |= bound ? json_object_set(property, bounds[i], bound)
+                                : json_object_del(property, bounds[i]);
+        }
+    return failed ? -1 : 0;
+}
+
+static int begin(struct tool_entry *entry, const struct tool_variant *v,
+                 const struct tool_brief *brief)
 {
     const struct mcp_tool *tool = v->tool;
     entry->name = tool->name;
@@ -165,7 +183,10 @@ static int begin(struct tool_entry *entry, const struct tool_variant *v)
     entry->hints = tool->hints;
     entry->input = json_deep_copy(v->input);
     entry->output = tool->output_schema ? json_loads(tool->output_schema, 0, NULL) : NULL;
-    entry->description = json_string(tool->description);
+    entry->description = json_string(brief ? brief->description : tool->description);
+    if (brief && (!(entry->brief = json_loads(brief->input_schema, 0, NULL)) ||
+                  take_bounds(entry->brief, entry->input) < 0))
+        return -1;
     return !entry->input || (tool->output_schema && !entry->output) || !entry->description ? -1 : 0;
 }
 
@@ -175,7 +196,8 @@ static int join(struct tool_entry *entry, const struct tool_variant *v, const ch
     if (v->tool->hints & TOOL_UNLISTED)
         return 0;
     json_t *description = describe(entry->description, v, set);
-    if (!description || widen_input(entry->input, v->input) < 0) {
+    if (!description || widen_input(entry->input, v->input) < 0 ||
+        (entry->brief && widen_input(entry->brief, v->input) < 0)) {
         json_decref(description);
         return -1;
     }
@@ -190,7 +212,7 @@ static int join(struct tool_entry *entry, const struct tool_variant *v, const ch
 }
 
 int tool_variants_add(struct tool_entry *entry, const struct mcp *m, const struct mcp_tool *tool,
-                      const char *set, struct err *e)
+                      const struct tool_brief *brief, const char *set, struct err *e)
 {
     if (entry->count == TOOL_VARIANTS_MAX)
         return err_set(e, ERR_INTERNAL, 0, NULL, "more than %d tools of the name '%s'",
@@ -200,7 +222,7 @@ int tool_variants_add(struct tool_entry *entry, const struct mcp *m, const struc
     v->input = tool->input.rows ? fields_tool_schema(tool->input, m->config)
                                 : json_loads(tool->input_schema, 0, NULL);
     if (!v->input || (tool->adapt && tool->adapt(m, v->input) < 0) ||
-        (entry->count == 1 ? begin(entry, v) : join(entry, v, set)) < 0)
+        (entry->count == 1 ? begin(entry, v, brief) : join(entry, v, set)) < 0)
         return err_set(e, ERR_INTERNAL, 0, NULL, "the schemas of tool '%s'", tool->name);
     return 0;
 }
@@ -210,6 +232,7 @@ void tool_variants_clear(struct tool_entry *entry)
     for (size_t i = 0; i < entry->count; i++)
         json_decref(entry->variants[i].input);
     json_decref(entry->input);
+    json_decref(entry->brief);
     json_decref(entry->output);
     json_decref(entry->description);
     *entry = (struct tool_entry){0};

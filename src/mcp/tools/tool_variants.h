@@ -30,14 +30,16 @@ struct tool_entry {
     size_t count;
     struct tool_variant variants[TOOL_VARIANTS_MAX];
     unsigned hints;      // of all of them together
-    json_t *input;       // as listed
+    json_t *input;       // of all of them together
+    json_t *brief;       // as listed in few words (tools.h); NULL: `input` is listed
     json_t *output;      // as listed, or NULL
     json_t *description; // as listed, a text
 };
 
-// Adds a variant.  `set` is the name of its set, for the description of an entry with several.
+// Adds a variant.  `set` is the name of its set, for the description of an entry with several;
+// `brief` may be NULL.
 int tool_variants_add(struct tool_entry *entry, const struct mcp *m, const struct mcp_tool *tool,
-                      const char *set, struct err *e);
+                      const struct tool_brief *brief, const char *set, struct err *e);
 void tool_variants_clear(struct tool_entry *entry);
 
 // The variant that a call goes to; NULL and a message if the arguments fit none.

@@ -46,11 +46,52 @@ struct mcp_tools {
     struct tool_runs *runs;
 };
 
-static struct tool_set default_set = {
-    .name = "default",
-    .tables = {run_tools, check_tools, session_tools, install_tools, env_tools, package_tools,
-               file_tools, info_tools},
+// Every word of this costs each conversation of each model: tests/api/test_tokens.py counts them.
+static const struct tool_brief briefs[] = {
+    {"execute_python",
+     "Run Python in an isolated box. Returns output, the last expression's value, figures, errors, "
+     "new files of the working folder /mnt/data.",
+     "{\"type\":\"object\",\"properties\":{\"code\":{\"type\":\"string\"},"
+     "\"session\":{\"type\":\"string\",\"description\":\"Any name: variables and files stay for "
+     "later calls with it. Without it, each call starts empty.\"},"
+     "\"stdin\":{\"type\":\"string\"},"
+     "\"timeout\":{\"type\":\"number\",\"default\":0,\"maximum\":0,\"description\":\"Seconds. For "
+     "more than 50 set background.\"},"
+     "\"background\":{\"type\":\"boolean\",\"description\":\"Return an id for check_run at "
+     "once.\"},"
+     "\"details\":{\"type\":\"boolean\",\"description\":\"Add time, memory, ids, isolation.\"}},"
+     "\"required\":[\"code\"]}"},
+    {"check_run", "Output and result of a background run.",
+     "{\"type\":\"object\",\"properties\":{\"execution_id\":{\"type\":\"string\"},"
+     "\"wait\":{\"type\":\"number\",\"maximum\":0,\"description\":\"Seconds to wait for its "
+     "end.\"}},\"required\":[\"execution_id\"]}"},
+    {"install_package", "Install packages from PyPI for all later runs.",
+     "{\"type\":\"object\",\"properties\":{\"packages\":{\"type\":\"string\",\"description\":"
+     "\"Such "
+     "as: pandas scipy>=1.10\"}},\"required\":[\"packages\"]}"},
+    {"list_files", "List the files of a session.",
+     "{\"type\":\"object\",\"properties\":{\"session\":{\"type\":\"string\"}},"
+     "\"required\":[\"session\"]}"},
+    {"read_file", "Read a file of a session.",
+     "{\"type\":\"object\",\"properties\":{\"session\":{\"type\":\"string\"},"
+     "\"path\":{\"type\":\"string\"},\"offset\":{\"type\":\"integer\"},"
+     "\"length\":{\"type\":\"integer\"}},\"required\":[\"session\",\"path\"]}"},
+    {"write_file", "Write a file into a session.",
+     "{\"type\":\"object\",\"properties\":{\"session\":{\"type\":\"string\"},"
+     "\"path\":{\"type\":\"string\"},\"text\":{\"type\":\"string\"},"
+     "\"base64\":{\"type\":\"string\"}},\"required\":[\"session\",\"path\"]}"},
+    {0},
 };
+
+#define OUR_TABLES                                                                                 \
+    {                                                                                              \
+        run_tools, check_tools, session_tools, install_tools, env_tools, package_tools,            \
+            file_tools, info_tools                                                                 \
+    }
+
+static struct tool_set full_set = {.name = "full", .tables = OUR_TABLES};
+static struct tool_set default_set = {
+    .name = "default", .tables = OUR_TABLES, .briefs = briefs, .next = &full_set};
 static struct tool_set *registered = &default_set; // all sets, in order of registration
 
 void tool_set_register(struct tool_set *set)
@@ -76,6 +117,8 @@ static bool is_wanted(const struct mcp *m, const struct tool_set *set)
         return true;
     if (wanted->count == 0)
         return set == &default_set;
+    if (set == &default_set && (text_list_has(wanted, "all") || text_list_has(wanted, "full")))
+        return false; // those have its tools
     return text_list_has(wanted, set->name) || text_list_has(wanted, "all");
 }
 
@@ -93,8 +136,20 @@ static int check_names(const struct text_list *wanted, struct err *e)
     return 0;
 }
 
-static int add_tool(struct mcp *m, const struct mcp_tool *tool, const char *set, struct err *e)
+static const struct tool_brief *brief_of(const struct tool_set *set, const char *name)
 {
+    const struct tool_brief *b = set->briefs;
+    while (b->name && strcmp(b->name, name) != 0)
+        b++;
+    return b->name ? b : NULL;
+}
+
+static int add_tool(struct mcp *m, const struct mcp_tool *tool, const struct tool_set *set,
+                    struct err *e)
+{
+    const struct tool_brief *brief = set->briefs ? brief_of(set, tool->name) : NULL;
+    if (set->briefs && !brief)
+        return 0;
     struct mcp_tools *t = m->tools;
     size_t i = 0;
     while (i < t->count && strcmp(t->entries[i].name, tool->name) != 0)
@@ -103,7 +158,7 @@ static int add_tool(struct mcp *m, const struct mcp_tool *tool, const char *set,
         return err_set(e, ERR_INTERNAL, 0, NULL, "more than %d tools", TOOLS_MAX);
     if (i == t->count)
         t->count++;
-    return tool_variants_add(&t->entries[i], m, tool, set, e);
+    return tool_variants_add(&t->entries[i], m, tool, brief, set->name ? set->name : "extra", e);
 }
 
 static int add_set(struct mcp *m, const struct tool_set *set, struct err *e)
@@ -117,7 +172,7 @@ static int add_set(struct mcp *m, const struct tool_set *set, struct err *e)
     m->lists_change |= set->lists_change;
     for (size_t k = 0; k < TOOL_TABLES_MAX && set->tables[k]; k++)
         for (const struct mcp_tool *tool = set->tables[k]; tool->name; tool++) {
-            int r = add_tool(m, tool, set->name ? set->name : "extra", e);
+            int r = add_tool(m, tool, set, e);
             if (r < 0)
                 return r;
         }
@@ -145,22 +200,32 @@ static json_t *description_json(const struct tool_entry *entry, const char *netw
                         network[0] ? " Network: only " : " No network", network, ".");
 }
 
+// A schema that several tools share, such as that of a run, is listed with the first of them: some
+// clients show each to the model.  A brief tool has none.
+static bool lists_output(const struct mcp_tools *t, const struct tool_entry *entry)
+{
+    const struct tool_entry *other = t->entries;
+    while (other != entry &&
+           !(other->output && other->first->output_schema == entry->first->output_schema))
+        other++;
+    return entry->output && !entry->brief && other == entry;
+}
+
 // A tool with the fields that a revision knows, for a key that may reach `network` ("": nothing).
-static json_t *tool_json(const struct tool_entry *entry, enum mcp_version version,
-                         const char *network, const char *shares)
+static json_t *tool_json(const struct mcp_tools *t, const struct tool_entry *entry,
+                         enum mcp_version version, const char *network)
 {
     const struct mcp_tool *tool = entry->first;
     json_t *o = json_pack("{s:s, s:o, s:O}", "name", tool->name, "description",
-                          description_json(entry, network, shares), "inputSchema", entry->input);
+                          description_json(entry, network, t->shares), "inputSchema",
+                          entry->brief ? entry->brief : entry->input);
     int failed = !o;
     if (version >= MCP_2025_06_18 && tool->title)
         failed |= json_object_set_new(o, "title", json_string(tool->title));
-    if (version >= MCP_2025_06_18 && entry->output)
+    if (version >= MCP_2025_06_18 && lists_output(t, entry))
         failed |= json_object_set(o, "outputSchema", entry->output);
     if (version >= MCP_2025_03_26)
         failed |= json_object_set_new(o, "annotations", annotations_json(entry, network[0]));
-    if (version >= MCP_2025_11_25)
-        failed |= json_object_set_new(o, "icons", mcp_icons_json());
     return json_whole(o, failed);
 }
 
@@ -170,8 +235,8 @@ static int make_lists(struct mcp_tools *t)
     for (int v = 0; v < MCP_VERSION_MAX; v++) {
         failed |= !(t->lists[v] = json_array());
         for (size_t i = 0; i < t->count; i++)
-            failed |= json_array_append_new(
-                t->lists[v], tool_json(&t->entries[i], (enum mcp_version)v, "", t->shares));
+            failed |= json_array_append_new(t->lists[v],
+                                            tool_json(t, &t->entries[i], (enum mcp_version)v, ""));
     }
     return failed ? -1 : 0;
 }
@@ -240,6 +305,11 @@ bool mcp_tool_set_is_on(const struct mcp *m, const char *name)
     return false;
 }
 
+bool mcp_has_tool(const struct mcp *m, const char *name)
+{
+    return find(m, name) != NULL;
+}
+
 struct tool_runs *mcp_tool_runs(const struct mcp *m)
 {
     return m->tools ? m->tools->runs : NULL;
@@ -269,9 +339,10 @@ static json_t *make_page(const struct mcp_call *c, size_t first, size_t next, co
     json_t *page = json_array();
     int failed = !page;
     for (size_t i = first; i < next; i++)
-        failed |= network[0] ? json_array_append_new(
-                                   page, tool_json(&t->entries[i], c->version, network, t->shares))
-                             : json_array_append(page, json_array_get(t->lists[c->version], i));
+        failed |=
+            network[0]
+                ? json_array_append_new(page, tool_json(t, &t->entries[i], c->version, network))
+                : json_array_append(page, json_array_get(t->lists[c->version], i));
     return json_whole(page, failed);
 }
 

@@ -43,13 +43,22 @@ struct mcp_tool {
 
 enum { TOOL_SETS_MAX = 16, TOOL_TABLES_MAX = 8 };
 
+// How a set lists a tool in few words.  The tool takes all its arguments; those that are not listed
+// stand in the guide.  Of a listed property `default`, `minimum` and `maximum` are those of the
+// tool.
+struct tool_brief {
+    const char *name, *description;
+    const char *input_schema; // JSON text
+};
+
 // Tools, and the resources and prompts that belong to them.  The functions may be NULL; the arrays
 // that they return are new.
 struct tool_set {
     const char *name;                               // for --tools; NULL: always on
     const struct mcp_tool *tables[TOOL_TABLES_MAX]; // each ends with a row without a name
-    bool lists_change;     // it announces changes of tools, resources and prompts
-    struct tool_set *next; // set by tool_set_register()
+    const struct tool_brief *briefs; // the only tools of its tables that it offers; NULL: all
+    bool lists_change;               // it announces changes of tools, resources and prompts
+    struct tool_set *next;           // set by tool_set_register()
 
     json_t *(*resources)(const struct mcp_call *c); // rows of resources/list
     json_t *(*templates)(const struct mcp_call *c); // rows of resources/templates/list
@@ -78,6 +87,7 @@ void mcp_handle_tools_call(struct mcp_call *c);
 // The names of the tool sets that are switched on: array, new.
 json_t *mcp_tool_sets(const struct mcp *m);
 bool mcp_tool_set_is_on(const struct mcp *m, const char *name);
+bool mcp_has_tool(const struct mcp *m, const char *name);
 // The sets that are switched on, by number; NULL after the last.
 const struct tool_set *mcp_tool_set(const struct mcp *m, size_t i);
 // Appends rows of a set (array or NULL, taken) to a list.
