@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/sys.h"
@@ -96,6 +97,26 @@ static int parse_duration(const struct config_option *o, const char *s, union va
     return text_parse_duration(s, o->min, o->max, &v->number);
 }
 
+// A day, a second of it, or seconds since 1970; UTC.
+static int parse_instant(const struct config_option *o, const char *s, union value *v)
+{
+    static const char *const forms[] = {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M",
+                                        "%Y-%m-%d"};
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        struct tm tm = {0};
+        const char *end = strptime(s, forms[i], &tm);
+        int day = tm.tm_mday;
+        if (!end || *end)
+            continue;
+        time_t t = timegm(&tm);
+        if (tm.tm_mday != day) // the 30th of February
+            return -EINVAL;
+        v->number = (uint64_t)t;
+        return t >= 0 && v->number >= o->min && v->number <= o->max ? 0 : -ERANGE;
+    }
+    return text_parse_u64(s, o->min, o->max, &v->number);
+}
+
 static int parse_int(const struct config_option *o, const char *s, union value *v)
 {
     uint64_t n;
@@ -167,6 +188,20 @@ static void format_duration(const struct config_option *o, const void *field, ch
     text_format_duration(*(const uint64_t *)field, buf, cap);
 }
 
+static void format_instant(const struct config_option *o, const void *field, char *buf, size_t cap)
+{
+    time_t t = (time_t) * (const uint64_t *)field;
+    struct tm tm;
+    (void)o;
+    if (!gmtime_r(&t, &tm) || !strftime(buf, cap, "%Y-%m-%dT%H:%M:%SZ", &tm))
+        buf[0] = '\0';
+}
+
+static void format_bound_instant(uint64_t v, char *buf, size_t cap)
+{
+    format_instant(NULL, &v, buf, cap);
+}
+
 static void format_int(const struct config_option *o, const void *field, char *buf, size_t cap)
 {
     (void)o;
@@ -229,6 +264,9 @@ static const struct type {
                          "a duration",
                          "write a number followed by ms, s, m or h, such as 1.5s; a "
                          "plain number is seconds"},
+    [CONFIG_INSTANT] = {parse_instant, format_instant, format_bound_instant, sizeof(uint64_t),
+                        "a time",
+                        "write a time of UTC such as 2026-01-31T12:00:00Z, or 2026-01-31"},
     [CONFIG_INT] = {parse_int, format_int, NULL, sizeof(uint32_t), "a whole number",
                     "write digits only, such as 64"},
     [CONFIG_ENUM] = {parse_enum, format_enum, NULL, sizeof(int), "one of",

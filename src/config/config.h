@@ -77,6 +77,7 @@ enum config_type {
     CONFIG_LIST,
     CONFIG_SIZE,
     CONFIG_DURATION,
+    CONFIG_INSTANT, // of the clock, in seconds since 1970
     CONFIG_INT,
     CONFIG_ENUM,
     CONFIG_BOOL,
@@ -126,6 +127,7 @@ struct config_origin {
 #define CONFIG_FIELD_LIST(field) struct text_list field;
 #define CONFIG_FIELD_SIZE(field) uint64_t field;
 #define CONFIG_FIELD_DURATION(field) uint64_t field;
+#define CONFIG_FIELD_INSTANT(field) uint64_t field;
 #define CONFIG_FIELD_INT(field) uint32_t field;
 #define CONFIG_FIELD_ENUM(field) int field; // position in the choices of the table
 #define CONFIG_FIELD_BOOL(field) bool field;

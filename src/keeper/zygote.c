@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <poll.h>
 #include <signal.h>
@@ -132,7 +133,9 @@ static char *environment[] = {
     // Caches of libraries are not among the files that code made.
     (char *)"MPLCONFIGDIR=/tmp/.matplotlib",
     (char *)"XDG_CACHE_HOME=/tmp/.cache",
-    NULL, // PYTHONHASHSEED, see set_hash_seed()
+    NULL, // see set_repeatable()
+    NULL,
+    NULL,
     NULL,
 };
 
@@ -150,13 +153,19 @@ static void count_threads(const struct config *config)
     }
 }
 
-// Also for interpreters that code starts.
-static void set_hash_seed(const struct config *c)
+// What --hash-seed and --clock ask for, also for programs that code starts.
+static void set_repeatable(const struct config *c)
 {
-    static char text[40];
-    snprintf(text, sizeof text, "PYTHONHASHSEED=%u", c->hash_seed);
+    static char seed[40], clock[40];
+    size_t at = ARRAY_LEN(environment) - 4;
+    snprintf(seed, sizeof seed, "PYTHONHASHSEED=%u", c->hash_seed);
+    snprintf(clock, sizeof clock, "CONSTRICTOR_CLOCK=%" PRIu64, c->clock_s);
     if (config_is_set(c, CONFIG_KEY_hash_seed))
-        environment[ARRAY_LEN(environment) - 2] = text;
+        environment[at++] = seed;
+    if (config_is_set(c, CONFIG_KEY_clock_s)) {
+        environment[at++] = clock;
+        environment[at++] = (char *)"LD_PRELOAD=/opt/constrictor/fixed_clock.so"; // ext/clock.c
+    }
 }
 
 // The commands of the jail (python, pip), then those of the interpreter's own folder, where a
@@ -243,7 +252,7 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
     if (r < 0)
         return r;
     count_threads(config);
-    set_hash_seed(config);
+    set_repeatable(config);
     bool counted = caps->cgroups.driver != &watch_driver;
     _cleanup_close_ int filter = make_filter(counted ? FILTER_ZYGOTE : FILTER_ZYGOTE_WATCHED, e);
     if (filter < 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that can be repeated: `seed` of a run, and `--hash-seed` of a start."""
+"""Runs that can be repeated: `seed` of a run, `--hash-seed` and `--clock` of a start."""
 
 import json
 import pathlib
@@ -77,3 +77,46 @@ def test_a_hash_seed_holds_for_every_box_and_its_children(cli):
     zero = cli.plain("import os; print(os.environ['PYTHONHASHSEED'])", env={"CONSTRICTOR_HASH_SEED": "0"})
     assert zero.out == "0\n", zero
     assert cli.plain("import os; print('PYTHONHASHSEED' in os.environ)").out == "False\n"
+
+
+CLOCK = """
+import datetime, sqlite3, subprocess, sys, threading, time, uuid
+print(time.time(), time.time_ns(), datetime.datetime.now(), datetime.date.today(), time.ctime())
+print(sqlite3.connect(':memory:').execute("select datetime('now')").fetchone()[0])
+print(subprocess.run([sys.executable, '-c', 'import time; print(time.time())'], capture_output=True, text=True).stdout)
+print(subprocess.run(['date', '+%s'], capture_output=True, text=True).stdout)
+"""
+TIMERS = """
+import queue, threading, time
+begun = time.monotonic()
+time.sleep(0.1)
+lock = threading.Lock()
+lock.acquire()
+print(lock.acquire(timeout=0.1), threading.Event().wait(0.1))
+try: queue.Queue().get(timeout=0.1)
+except queue.Empty: print('empty')
+print(0.4 <= time.monotonic() - begun)
+"""
+
+
+def test_a_fixed_clock_stands_in_code_and_in_programs_that_it_starts(cli):
+    told = "1767323045.0 1767323045000000000 2026-01-02 03:04:05 2026-01-02 Fri Jan  2 03:04:05 2026\n2026-01-02 03:04:05\n"
+    for value in ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05", "1767323045"):
+        result = cli.plain(CLOCK, "--clock", value)
+        assert result.out == told + "1767323045.0\n\n1767323045\n\n", result
+    assert cli.plain("import datetime\nprint(datetime.datetime.now())", env={"CONSTRICTOR_CLOCK": "2026-01-02"}).out == (
+        "2026-01-02 00:00:00\n")  # fmt: skip
+    running = cli.plain("import time\nbegun = time.time()\ntime.sleep(0.01)\nprint(time.time() > begun > 1.78e9)")
+    assert running.out == "True\n", running
+
+
+def test_waits_and_time_limits_go_on_while_the_clock_stands(cli):
+    for value in ("1970-01-01", "2099-01-01"):
+        assert cli.plain(TIMERS, "--clock", value).out == "False False\nempty\nTrue\n"
+    assert cli.plain("while True: pass", "--clock", "2099-01-01", "--wall", "300ms").status == 124
+
+
+def test_a_bad_clock_is_refused(cli):
+    for value in ("2026-02-30", "noon", "", "-1", "2026-01-02T25:00", "2026-01-02 junk", "99999999999"):
+        result = cli.plain("print('ran')", f"--clock={value}")
+        assert result.status == 64 and "clock" in result.err and "ran" not in result.out, result

@@ -158,7 +158,8 @@ static void every_limit_refuses_nonsense(void **state)
     for (enum config_key key = 0; key < CONFIG_KEY_MAX; key++) {
         enum config_type type = config_options[key].type;
         struct config_origin origin = {.source = CONFIG_FROM_FLAG};
-        if (type != CONFIG_SIZE && type != CONFIG_DURATION && type != CONFIG_INT)
+        if (type != CONFIG_SIZE && type != CONFIG_DURATION && type != CONFIG_INSTANT &&
+            type != CONFIG_INT)
             continue;
         for (size_t i = 0; i < ARRAY_LEN(bad); i++)
             assert_true(config_set(&config, key, bad[i], origin, &error) < 0);
