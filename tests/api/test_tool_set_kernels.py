@@ -425,9 +425,9 @@ def test_K_12_the_oldest_idle_session_makes_room(strict):
     for method, path in ("GET", "two"), ("DELETE", "two"), ("POST", "two/interrupt"):
         answer = strict.ask(method, f"{BASE}/sessions/{path}")
         assert answer.status == 404 and answer.json["code"] == "session_ended", answer
-        assert re.match("Session not found: the session 'two' had to make room", answer.json["detail"])
+        assert re.match("Session not found: the session 'two' was ended to make room", answer.json["detail"])
     told = strict.good("POST", BASE + "/execute_sync", {"code": "v", "session_id": "two"}).json
-    assert told["data"]["errors"][0]["error"].startswith("NameError") and "had to make room" in told["hint"]
+    assert told["data"]["errors"][0]["error"].startswith("NameError") and "to make room" in told["hint"]
 
 
 def test_K_13_idle_sessions_end(strict):
