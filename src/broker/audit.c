@@ -89,12 +89,12 @@ void audit_refusal(struct netbox *b, const struct refusal *f)
     put(b->broker, o);
 }
 
-void audit_connection(const struct conn *c, const char *verdict, const char *reason)
+void audit_connection(const struct conn *c, const char *decision, const char *reason)
 {
     bool dialled = c->state == CONN_OPEN || c->state == CONN_DIALLED;
     const struct net_address *address = dialled ? &c->address : c->host ? NULL : &c->wanted;
     json_t *o = begin(c->box, "connect", c->host, address, c->port);
-    (void)json_object_set_new(o, "verdict", json_string(verdict));
+    (void)json_object_set_new(o, "verdict", json_string(decision));
     if (reason)
         (void)json_object_set_new(o, "reason", json_string(reason));
     if (c->rule[0])

@@ -11,7 +11,7 @@
 enum { AUDIT_LINE_MAX = 2048, AUDIT_REFUSALS = 100 }; // a second and box; the rest is counted
 
 void audit_refusal(struct netbox *b, const struct refusal *f);
-// `verdict` is "allowed" or "failed"; `reason` says how it ended, NULL: as connections end.
-void audit_connection(const struct conn *c, const char *verdict, const char *reason);
+// `decision` is "allowed" or "failed"; `reason` says how it ended, NULL: as connections end.
+void audit_connection(const struct conn *c, const char *decision, const char *reason);
 
 #endif

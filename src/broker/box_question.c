@@ -55,7 +55,7 @@ static void say(const struct asker *a, int errnum, const char *text)
 // The look-up itself made the event.
 static void why_addresses(const struct asker *a, const char *name, const struct resolve_answer *r)
 {
-    struct net_verdict v = {0};
+    struct net_decision v = {0};
     struct refusal f;
     for (size_t i = 0; i < r->count; i++)
         if (netbox_may_use(a->box, name, &r->addresses[i], &v)) {
@@ -78,7 +78,7 @@ static void on_why(const struct asker *a, const struct box_question *w)
         [RESOLVE_FAILED] = {EAGAIN, "the resolver could not answer"},
     };
     char name[NET_HOST_MAX + 1], text[REPORT_SENTENCE_MAX];
-    struct net_verdict v;
+    struct net_decision v;
     struct refusal f;
     struct err e;
     if (net_host_normalise(w->word[1], strlen(w->word[1]), name, &e) < 0) {
@@ -113,7 +113,7 @@ static void on_why(const struct asker *a, const struct box_question *w)
 static void on_connect(const struct asker *a, const struct box_question *w)
 {
     struct netbox *b = a->box;
-    struct net_verdict v;
+    struct net_decision v;
     struct refusal f;
     const char *host = netbox_name_at(b, &w->address);
     bool stands_for = netbox_is_name_address(&w->address);

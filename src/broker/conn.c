@@ -168,7 +168,7 @@ static void conn_fail(struct conn *c, int errnum, const char *why)
 
 // ---- towards the far side -----------------------------------------------------------------------
 
-static void judge(const struct conn *c, const struct net_address *address, struct net_verdict *v)
+static void judge(const struct conn *c, const struct net_address *address, struct net_decision *v)
 {
     if (c->is_proxied)
         address = NULL; // it is the proxy's, which the operator named
@@ -176,7 +176,7 @@ static void judge(const struct conn *c, const struct net_address *address, struc
 }
 
 static void refuse_verdict(struct conn *c, const struct net_address *address,
-                           const struct net_verdict *v)
+                           const struct net_decision *v)
 {
     struct refusal f;
     explain_verdict(c->box, "connect", c->host, c->host ? address : &c->wanted, c->port, v, &f);
@@ -248,7 +248,7 @@ static void on_dialled(int fd, int errnum, const struct net_address *a, void *ar
 {
     struct conn *c = argument;
     struct broker *b = c->box->broker;
-    struct net_verdict v;
+    struct net_decision v;
     c->dial = NULL;
     if (fd < 0) {
         conn_fail(c, errnum, strerror(errnum));
@@ -279,10 +279,10 @@ static void on_dialled(int fd, int errnum, const struct net_address *a, void *ar
 static void dial(struct conn *c, const struct net_address *addresses, size_t count)
 {
     struct net_address fine[DIAL_MAX];
-    struct net_verdict v = {0};
+    struct net_decision v = {0};
     size_t n = 0, refused = count, own = count;
     for (size_t i = 0; i < count && n < DIAL_MAX; i++) {
-        struct net_verdict this;
+        struct net_decision this;
         judge(c, &addresses[i], &this);
         if (this.reason != NET_ALLOWED) {
             v = this;
@@ -388,7 +388,7 @@ static void set_out_by_proxy(struct conn *c)
 static void set_out(struct conn *c)
 {
     struct netbox *b = c->box;
-    struct net_verdict v;
+    struct net_decision v;
     struct refusal f;
     bool named = netbox_is_name_address(&c->wanted);
     c->host = netbox_name_at(b, &c->wanted);
@@ -541,7 +541,7 @@ void conn_ask(struct netbox *b, const struct net_address *a, uint16_t port,
 
 void conn_rejudge(struct conn *c)
 {
-    struct net_verdict v;
+    struct net_decision v;
     bool dialled = c->state == CONN_OPEN || c->state == CONN_DIALLED;
     const struct net_address *address = dialled ? &c->address : NULL;
     judge(c, address, &v);

@@ -50,7 +50,7 @@ static void refuse(struct netbox *b, const struct lookup *l, struct refusal *f,
 // The name has addresses: may any of them be used?
 static void on_addresses(struct netbox *b, const struct lookup *l, const struct resolve_answer *a)
 {
-    struct net_verdict v = {0};
+    struct net_decision v = {0};
     struct refusal f;
     uint8_t address[4];
     bool fine = false;
@@ -76,7 +76,7 @@ static void on_resolved(const struct resolve_answer *a, void *argument)
     struct lookup *l = argument;
     struct netbox *b = netbox_find(l->broker, l->box);
     if (b) {
-        struct net_verdict v;
+        struct net_decision v;
         b->lookups--;
         netbox_judge(b, l->name, NULL, 0, &v); // the rules may have changed meanwhile
         if (v.reason != NET_ALLOWED)
@@ -112,7 +112,7 @@ static bool answer_special(const struct netbox *b, const struct lookup *l)
 
 static void look_up(struct netbox *b, const struct lookup *l)
 {
-    struct net_verdict v;
+    struct net_decision v;
     struct refusal f;
     netbox_judge(b, l->name, NULL, 0, &v);
     if (v.reason != NET_ALLOWED) {

@@ -71,7 +71,7 @@ static const char *article(enum net_scope scope)
     return strchr("aeiou", net_scope_name(scope)[0]) ? "an" : "a";
 }
 
-static void explain_scope(const struct netbox *b, const struct net_verdict *v, struct refusal *r)
+static void explain_scope(const struct netbox *b, const struct net_decision *v, struct refusal *r)
 {
     char text[NET_ADDRESS_TEXT] = "", why[256];
     if (r->address)
@@ -99,7 +99,7 @@ static void explain_scope(const struct netbox *b, const struct net_verdict *v, s
 }
 
 void explain_verdict(const struct netbox *b, const char *action, const char *host,
-                     const struct net_address *address, uint16_t port, const struct net_verdict *v,
+                     const struct net_address *address, uint16_t port, const struct net_decision *v,
                      struct refusal *ret)
 {
     char why[NET_RULE_TEXT + 100];

@@ -10,7 +10,7 @@
 
 // By the rules.  `action` is a literal.
 void explain_verdict(const struct netbox *b, const char *action, const char *host,
-                     const struct net_address *address, uint16_t port, const struct net_verdict *v,
+                     const struct net_address *address, uint16_t port, const struct net_decision *v,
                      struct refusal *ret);
 
 // By a quota, as quota.h names it.

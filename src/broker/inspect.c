@@ -77,7 +77,7 @@ static ssize_t on_hello(struct conn *c, const uint8_t *data, size_t length)
 static int judge_request(struct conn *c, const struct request_head *h)
 {
     const struct net_rules *rules[NET_RULE_SETS_MAX];
-    struct net_verdict v;
+    struct net_decision v;
     struct refusal f;
     char text[NET_ADDRESS_TEXT], why[NET_HOST_MAX + 100];
     if (c->host && strcmp(h->host, c->host) != 0) {

@@ -45,7 +45,7 @@ size_t netbox_rule_sets(const struct netbox *b, const struct net_rules *ret[NET_
 }
 
 void netbox_judge(const struct netbox *b, const char *host, const struct net_address *address,
-                  uint16_t port, struct net_verdict *ret)
+                  uint16_t port, struct net_decision *ret)
 {
     const struct net_rules *rules[NET_RULE_SETS_MAX];
     net_judge(rules, netbox_rule_sets(b, rules), host, address, port, ret);
@@ -53,7 +53,7 @@ void netbox_judge(const struct netbox *b, const char *host, const struct net_add
 
 // With the ports that rules name for the host, or for addresses when the host may use every port.
 bool netbox_may_use(const struct netbox *b, const char *host, const struct net_address *address,
-                    struct net_verdict *ret)
+                    struct net_decision *ret)
 {
     const struct net_rules *rules[NET_RULE_SETS_MAX];
     size_t set_count = netbox_rule_sets(b, rules);

@@ -31,7 +31,7 @@ void netbox_rules_changed(struct netbox *b);
 // The rules in force, the operator's first; none before the first grant.
 size_t netbox_rule_sets(const struct netbox *b, const struct net_rules *ret[NET_RULE_SETS_MAX]);
 void netbox_judge(const struct netbox *b, const char *host, const struct net_address *address,
-                  uint16_t port, struct net_verdict *ret);
+                  uint16_t port, struct net_decision *ret);
 
 // The address of 198.18.0.0/15 that stands for a name, for the life of the box.  -1: there are too
 // many.
@@ -47,7 +47,7 @@ int netbox_listen(struct netbox *b, uint16_t port);
 void netbox_listen_for(struct netbox *b, const char *name);
 // Do the rules allow this address of the name on at least one port?
 bool netbox_may_use(const struct netbox *b, const char *host, const struct net_address *address,
-                    struct net_verdict *ret);
+                    struct net_decision *ret);
 void netbox_pause(struct netbox *b); // accepts no connections
 void netbox_resume(struct netbox *b);
 

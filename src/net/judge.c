@@ -96,7 +96,7 @@ static bool denies(const struct net_rule *r, const struct question *q)
     return false;
 }
 
-static void decide(struct net_verdict *ret, enum net_reason reason, unsigned set,
+static void decide(struct net_decision *ret, enum net_reason reason, unsigned set,
                    const struct net_rule *r)
 {
     ret->reason = reason;
@@ -105,7 +105,7 @@ static void decide(struct net_verdict *ret, enum net_reason reason, unsigned set
 }
 
 static bool is_denied(const struct net_rules *const *sets, size_t count, const struct question *q,
-                      struct net_verdict *ret)
+                      struct net_decision *ret)
 {
     for (size_t l = 0; l < count; l++)
         for (size_t i = 0; i < sets[l]->deny_count; i++)
@@ -168,12 +168,12 @@ static enum net_reason why_not(const struct question *q, const struct net_rule *
 }
 
 void net_judge(const struct net_rules *const *sets, size_t set_count, const char *host,
-               const struct net_address *address, uint16_t port, struct net_verdict *ret)
+               const struct net_address *address, uint16_t port, struct net_decision *ret)
 {
     struct question q;
     const struct net_rule *first = NULL;
     ask(&q, host, address, port);
-    *ret = (struct net_verdict){.scope = q.scope};
+    *ret = (struct net_decision){.scope = q.scope};
     if (is_denied(sets, set_count, &q, ret))
         return;
     for (size_t l = 0; l < set_count; l++) {
@@ -275,7 +275,7 @@ static bool allows_request(const struct net_rules *set, const struct question *q
 }
 
 void net_judge_http(const struct net_rules *const *sets, size_t set_count, const char *host,
-                    uint16_t port, const char *method, const char *path, struct net_verdict *ret)
+                    uint16_t port, const char *method, const char *path, struct net_decision *ret)
 {
     char reduced[NET_PATH_SEEN_MAX];
     const char *why;

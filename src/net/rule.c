@@ -280,7 +280,7 @@ static int keep_texts(struct net_rule *r, struct piece written, const char *host
     char fallback[NET_RULE_TEXT];
     r->host = host;
     r->host_length = n;
-    if (shown == 0) { // too long for a verdict: use the DNS spelling
+    if (shown == 0) { // too long for net_decision: use the DNS spelling
         net_rule_format(r, fallback);
         written = (struct piece){fallback, strlen(fallback)};
         shown = written.n;

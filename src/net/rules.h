@@ -78,7 +78,7 @@ enum net_reason {
 const char *
 net_reason_name(enum net_reason reason); // stable codes: "not_allowed", "port_not_allowed", ...
 
-struct net_verdict {
+struct net_decision {
     enum net_reason reason;
     enum net_scope scope;     // NET_SCOPE_REFUSED: which
     unsigned set;             // the rule set that refused
@@ -90,7 +90,7 @@ struct net_verdict {
 // operator's: only an address rule there opens an address that is not public.  A name's address is
 // judged by the deny rules and by its scope; it needs no address rule when it is public.
 void net_judge(const struct net_rules *const *sets, size_t set_count, const char *host,
-               const struct net_address *address, uint16_t port, struct net_verdict *ret);
+               const struct net_address *address, uint16_t port, struct net_decision *ret);
 
 // Does a rule allow exactly this address, not only a network around it?  A loopback network counts,
 // and the configured package index whose name `host` (or NULL) leads there.
@@ -103,7 +103,7 @@ bool net_names_address(const struct net_rules *rules, const char *host,
 bool net_bounds_http(const struct net_rules *const *sets, size_t set_count, const char *host,
                      uint16_t port);
 void net_judge_http(const struct net_rules *const *sets, size_t set_count, const char *host,
-                    uint16_t port, const char *method, const char *path, struct net_verdict *ret);
+                    uint16_t port, const char *method, const char *path, struct net_decision *ret);
 
 // The ports that rules name for this host, at most `cap`, those that stand alone first; with
 // *ret_any, every port, only those.  `host` NULL: of rules about addresses.

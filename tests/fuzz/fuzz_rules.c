@@ -47,7 +47,7 @@ static void judge(const struct net_rules *r)
     const struct net_rules *sets[] = {r, r};
     struct net_rules nothing = {0};
     const struct net_rules *off[] = {r, &nothing};
-    struct net_verdict v;
+    struct net_decision v;
     uint16_t ports[8];
     bool any;
     size_t n = net_ports(sets, 2, "a.test", ports, 8, &any);

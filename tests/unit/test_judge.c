@@ -100,7 +100,7 @@ static void connections_are_judged(void **state)
         const char *address = cases[i].address, *rule = cases[i].rule ? cases[i].rule : "";
         struct net_address a = short_address(address ? address : "::");
         struct short_sets l;
-        struct net_verdict v;
+        struct net_decision v;
         short_sets(&l, cases[i].sets);
         memset(&v, 0xee, sizeof v);
         net_judge(l.at, l.count, cases[i].host, address ? &a : NULL, cases[i].port, &v);
@@ -118,7 +118,7 @@ static void a_verdict_tells_the_scope(void **state)
     (void)state;
     struct net_rules r = short_rules("*");
     const struct net_rules *sets[] = {&r};
-    struct net_verdict v;
+    struct net_decision v;
     struct net_address a = short_address("169.254.169.254");
     net_judge(sets, 1, "a.test", &a, 80, &v);
     assert_int_equal(v.scope, NET_METADATA);
@@ -138,7 +138,7 @@ static void judging_is_fast(void **state)
     assert_int_equal(net_rules_from_json(list, &r, &e), 0);
     json_decref(list);
     const struct net_rules *sets[] = {&r, &r, &r, &r};
-    struct net_verdict v;
+    struct net_decision v;
     clock_t begin = clock();
     for (int i = 0; i < 10000; i++)
         net_judge(sets, 4, "api.n255.example.org", NULL, 443, &v);
@@ -196,7 +196,7 @@ static void requests_are_judged(void **state)
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct short_sets l;
-        struct net_verdict v;
+        struct net_decision v;
         short_sets(&l, cases[i].sets);
         net_judge_http(l.at, l.count, cases[i].host, 80, cases[i].method, cases[i].path, &v);
         if (v.reason != cases[i].reason || v.set != cases[i].set)
@@ -352,7 +352,7 @@ static void within_means_what_the_judge_means(void **state)
             const struct net_rules *a[] = {&all, &inner}, *b[] = {&all, &outer};
             for (size_t p = 0; within && p < ARRAY_LEN(ports); p++)
                 for (size_t h = 0; h < ARRAY_LEN(hosts) + ARRAY_LEN(addresses); h++) {
-                    struct net_verdict va, vb;
+                    struct net_decision va, vb;
                     const char *host = h < ARRAY_LEN(hosts) ? hosts[h] : NULL;
                     struct net_address address =
                         short_address(host ? "1.2.3.9" : addresses[h - ARRAY_LEN(hosts)]);

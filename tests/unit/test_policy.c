@@ -376,7 +376,7 @@ static bool may_install_from(const struct net_policy *p, const char *host, const
 {
     const struct net_rules *rules = &net_policy_of(p, NET_INSTALLER)->rules;
     struct net_address a;
-    struct net_verdict v;
+    struct net_decision v;
     assert_int_equal(net_address_parse(address, &a), 0);
     net_judge(&rules, 1, host, &a, port, &v);
     assert_int_equal(net_names_address(rules, host, &a, port),
