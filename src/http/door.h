@@ -50,7 +50,7 @@ int door_reload(struct door *d, int key_file, int oauth_keys, struct err *e);
 // accepted.
 bool door_knows(const struct door *d, const char *owner);
 // May this owner see totals of all owners?  Only the sole owner of a server, and the key that the
-// operator named "metrics".  SECURITY: totals tell one tenant what the others do, and when.
+// operator named "metrics".  SECURITY: totals tell one key what the others do, and when.
 bool door_shows_all(const struct door *d, const char *owner);
 
 // How many owners there can be: the names of the keys; 0: there is no key; DOOR_OWNERS_UNKNOWN: the

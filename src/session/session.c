@@ -48,13 +48,13 @@ static unsigned hash(const char *a, const char *b)
     return h;
 }
 
-static struct tenant *tenant_of(struct sessions *all, const char *owner, bool make)
+static struct session_owner *find_owner(struct sessions *all, const char *owner, bool make)
 {
-    struct tenant **at = &all->tenants[hash(owner, "") % TENANT_BUCKETS];
-    for (struct tenant *t = *at; t; t = t->next)
+    struct session_owner **at = &all->owners[hash(owner, "") % OWNER_BUCKETS];
+    for (struct session_owner *t = *at; t; t = t->next)
         if (strcmp(t->owner, owner) == 0)
             return t;
-    struct tenant *t = make ? calloc(1, sizeof *t) : NULL;
+    struct session_owner *t = make ? calloc(1, sizeof *t) : NULL;
     if (!t)
         return NULL;
     snprintf(t->owner, sizeof t->owner, "%s", owner);
@@ -64,11 +64,11 @@ static struct tenant *tenant_of(struct sessions *all, const char *owner, bool ma
     return t;
 }
 
-static void tenant_free_unused(struct sessions *all, struct tenant *t)
+static void free_unused_owner(struct sessions *all, struct session_owner *t)
 {
     if (t->count)
         return;
-    struct tenant **at = &all->tenants[hash(t->owner, "") % TENANT_BUCKETS];
+    struct session_owner **at = &all->owners[hash(t->owner, "") % OWNER_BUCKETS];
     while (*at != t)
         at = &(*at)->next;
     *at = t->next;
@@ -106,7 +106,7 @@ static void table_add(struct session *s)
     session_link_name(s);
     TAILQ_INSERT_TAIL(&s->all->open, s, all_list);
     s->all->count++;
-    s->tenant->count++;
+    s->of_owner->count++;
 }
 
 static void table_remove(struct session *s)
@@ -118,9 +118,9 @@ static void table_remove(struct session *s)
     session_unlink_name(s);
     TAILQ_REMOVE(&s->all->open, s, all_list);
     s->all->count--;
-    s->tenant->count--;
-    tenant_free_unused(s->all, s->tenant);
-    s->tenant = NULL;
+    s->of_owner->count--;
+    free_unused_owner(s->all, s->of_owner);
+    s->of_owner = NULL;
 }
 
 struct session *session_lookup(struct sessions *all, const char *owner, const char *text)
@@ -168,7 +168,7 @@ void session_leave_idle(struct session *s)
         return;
     s->is_idle_listed = false;
     TAILQ_REMOVE(&s->all->idle, s, idle_list);
-    TAILQ_REMOVE(&s->tenant->idle, s, tenant_idle);
+    TAILQ_REMOVE(&s->of_owner->idle, s, owner_idle);
     timer_stop(&s->expiry);
 }
 
@@ -191,7 +191,7 @@ void session_become_idle(struct session *s)
     if (!s->is_idle_listed) {
         s->is_idle_listed = true;
         TAILQ_INSERT_TAIL(&s->all->idle, s, idle_list);
-        TAILQ_INSERT_TAIL(&s->tenant->idle, s, tenant_idle);
+        TAILQ_INSERT_TAIL(&s->of_owner->idle, s, owner_idle);
     }
     (void)timer_set(&s->expiry, s->all->gate->base, idle_ms(s), on_expiry, s);
 }
@@ -201,8 +201,8 @@ void session_become_idle(struct session *s)
 void session_free(struct session *s)
 {
     ledger_free(s);
-    if (s->tenant) // else table_remove() did that
-        tenant_free_unused(s->all, s->tenant);
+    if (s->of_owner) // else table_remove() did that
+        free_unused_owner(s->all, s->of_owner);
     timer_stop(&s->expiry);
     timer_stop(&s->warm);
     json_decref(s->plan.network);
@@ -293,8 +293,8 @@ struct session *session_new(struct sessions *all, const char *owner,
         .all = all, .plan = *plan, .created_ms = session_now_ms(), .used_ms = session_now_ms()};
     snprintf(s->owner, sizeof s->owner, "%s", owner);
     (void)json_incref(s->plan.network);
-    s->tenant = tenant_of(all, owner, true);
-    if (!s->tenant) {
+    s->of_owner = find_owner(all, owner, true);
+    if (!s->of_owner) {
         session_free(s);
         return NULL;
     }
@@ -374,11 +374,11 @@ static int make_room(struct sessions *all, const char *owner, const struct sessi
     unsigned most = all->config->sessions;
     if (all->count < most)
         return 0;
-    struct tenant *t = tenant_of(all, owner, false);
+    struct session_owner *t = find_owner(all, owner, false);
     bool has_share = t && t->count * 2 >= most;
     struct session *s = has_share ? TAILQ_FIRST(&t->idle) : TAILQ_FIRST(&all->idle);
     while (s && s->shared_box == spared)
-        s = has_share ? TAILQ_NEXT(s, tenant_idle) : TAILQ_NEXT(s, idle_list);
+        s = has_share ? TAILQ_NEXT(s, owner_idle) : TAILQ_NEXT(s, idle_list);
     if (!s)
         return err_set(e, ERR_BUSY, 0, "close one, wait until one is idle, or raise --sessions",
                        "%u sessions are open, and none that may be closed is idle", most);
@@ -579,7 +579,7 @@ unsigned sessions_count(const struct gate *g, const char *owner)
 {
     if (!owner)
         return g->sessions->count;
-    struct tenant *t = tenant_of(g->sessions, owner, false);
+    struct session_owner *t = find_owner(g->sessions, owner, false);
     return t ? t->count : 0;
 }
 

@@ -105,8 +105,8 @@ struct session {
     struct ledger_entry *entry;
     void (*on_open)(struct session *s, const struct err *error, void *argument);
     void *open_argument;
-    struct tenant *tenant;
-    TAILQ_ENTRY(session) fork_list, all_list, idle_list, tenant_idle;
+    struct session_owner *of_owner;
+    TAILQ_ENTRY(session) fork_list, all_list, idle_list, owner_idle;
     bool is_idle_listed;
     struct session *next_id, *next_name; // in the same hash bucket
 };

@@ -22,16 +22,16 @@
 #include "session/session.h"
 #include "wire/ledger.h"
 
-enum { SESSION_BUCKETS = 1024, TENANT_BUCKETS = 64 };
+enum { SESSION_BUCKETS = 1024, OWNER_BUCKETS = 64 };
 
 TAILQ_HEAD(session_list, session);
 
-// A key that has sessions.
-struct tenant {
+// An owner that has sessions: its counts, and those that are idle.
+struct session_owner {
     char owner[65];
     unsigned count;
     struct session_list idle; // longest idle first
-    struct tenant *next;
+    struct session_owner *next;
 };
 
 struct session_box {
@@ -55,7 +55,7 @@ struct sessions {
     struct gate *gate;
     const struct config *config;
     struct session *by_id[SESSION_BUCKETS], *by_name[SESSION_BUCKETS];
-    struct tenant *tenants[TENANT_BUCKETS];
+    struct session_owner *owners[OWNER_BUCKETS];
     struct session_list open, idle; // oldest first; longest idle first
     unsigned count;
     struct ended_sessions *ended_sessions;
