@@ -89,7 +89,7 @@ static inline int client_finish(void **state)
     (void)state;
     mcp_close(&client_mcp);
     event_base_free(client_base);
-    return client_mcp.calls == 0 && client_mcp.parked == 0 ? 0 : -1;
+    return client_mcp.calls == 0 && client_mcp.lasting == 0 ? 0 : -1;
 }
 
 // Sends {"method": ..., "params": ...}; a modern one gets the _meta that it needs.  Takes params.

@@ -334,7 +334,7 @@ static void test_total_is_bounded(void **state)
     }
     assert_int_equal(shelves[0].count, 0); // the oldest went
     assert_int_equal(shelves[7].count, 1);
-    // A parked stream that still takes messages must not make room by freeing itself.
+    // A detached stream that still takes messages must not make room by freeing itself.
     struct fake f = {0};
     struct stream *own = stream_new(&all, &shelf, false);
     own->own = true;
@@ -409,7 +409,7 @@ static void test_client_that_leaves(void **state)
     stream_connect(s, &f.x);
     fake_close(&f);
     assert_int_equal(gone, 1);
-    // The session's own is parked, and takes what comes meanwhile.
+    // The session's own is detached, and takes what comes meanwhile.
     s = stream_new(&all, &shelf, false);
     s->own = true;
     stream_connect(s, &own.x);

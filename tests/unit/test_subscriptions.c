@@ -187,7 +187,7 @@ static void test_many(void **state)
     json_decref(r);
     for (int i = 0; i < COUNT; i++)
         end(&c[i]);
-    assert_int_equal(client_mcp.parked, 0);
+    assert_int_equal(client_mcp.lasting, 0);
     free(c);
 }
 

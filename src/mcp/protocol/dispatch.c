@@ -99,7 +99,7 @@ static struct mcp_call *receive_request(struct mcp *m, const struct mcp_from *fr
         code = MCP_METHOD_NOT_FOUND;
     } else if (is_early(from, message)) {
         no = "the first request of a session must be 'initialize'";
-    } else if (m->calls - m->parked >= MCP_CALLS_MAX) {
+    } else if (m->calls - m->lasting >= MCP_CALLS_MAX) {
         no = "too many requests are in flight; wait for answers before sending more";
         code = MCP_INTERNAL_ERROR;
     } else if (from->client && from->client->call_count >= MCP_CLIENT_CALLS_MAX) {

@@ -54,7 +54,7 @@ struct mcp {
     unsigned client_count;
     struct timer client_timer;
     unsigned calls;                 // in flight, all transports
-    unsigned parked;                // of them tasks and subscriptions, which have their own bounds
+    unsigned lasting;               // of them tasks and subscriptions, which have their own bounds
     void (*on_idle)(struct mcp *m); // called when the last call in flight ended, or NULL
     void *idle_argument;            // for on_idle
 };

@@ -216,7 +216,7 @@ static struct mcp_listener *listener_new(struct mcp *m, struct mcp_client *clien
             l->next->previous = l;
         m->subscriptions->modern = l;
         m->subscriptions->modern_count++;
-        m->parked++;
+        m->lasting++;
     }
     return l;
 }
@@ -230,7 +230,7 @@ static void listener_free(struct mcp_listener *l)
         if (l->next)
             l->next->previous = l->previous;
         l->mcp->subscriptions->modern_count--;
-        l->mcp->parked--;
+        l->mcp->lasting--;
     }
     free(l);
 }

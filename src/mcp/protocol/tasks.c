@@ -298,7 +298,7 @@ static void task_end(struct mcp_task *t, enum task_status status, json_t *outcom
 {
     struct mcp_tasks *all = t->mcp->tasks;
     if (t->call)
-        t->mcp->parked--;
+        t->mcp->lasting--;
     t->call = NULL;
     clear_question(t);
     t->outcome = outcome;
@@ -473,7 +473,7 @@ struct mcp_call *mcp_task_begin(struct mcp_call *c)
         return NULL;
     }
     t->call = fork;
-    m->parked++;
+    m->lasting++;
     fork->task = t;
     fork->progress_token = json_true(); // any value: outlet_send() consumes it
     mcp_answer(c, created);

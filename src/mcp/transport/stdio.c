@@ -133,7 +133,7 @@ static void end(struct mcp_stdio *io)
 static void go_on(struct mcp_stdio *io)
 {
     // No client is left for tasks and subscriptions.
-    if (io->state == STDIO_DRAINING && io->mcp->calls == io->mcp->parked) {
+    if (io->state == STDIO_DRAINING && io->mcp->calls == io->mcp->lasting) {
         io->state = STDIO_FLUSHING;
         set_timer(io, STALL_MS);
     }

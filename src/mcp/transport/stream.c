@@ -102,7 +102,7 @@ static void keep(struct stream *s, struct stream_event *e)
         forget_first(s);
 }
 
-// ---- parked streams -----------------------------------------------------------------------------
+// ---- detached streams -----------------------------------------------------------------------------
 
 static void on_timer(void *argument);
 
@@ -110,7 +110,7 @@ static void set_timer(struct streams *all)
 {
     if (!all->oldest)
         return;
-    int64_t left = all->oldest->parked_ms + STREAM_PARKED_MS - clock_ms();
+    int64_t left = all->oldest->detached_ms + STREAM_DETACHED_MS - clock_ms();
     if (left < 10)
         left = 10;
     (void)timer_set(&all->timer, all->base, (uint64_t)left, on_timer, all);
@@ -119,18 +119,18 @@ static void set_timer(struct streams *all)
 static void on_timer(void *argument)
 {
     struct streams *all = argument;
-    while (all->oldest && clock_ms() - all->oldest->parked_ms >= STREAM_PARKED_MS)
+    while (all->oldest && clock_ms() - all->oldest->detached_ms >= STREAM_DETACHED_MS)
         stream_free(all->oldest);
     set_timer(all);
 }
 
-static void park(struct stream *s)
+static void detach(struct stream *s)
 {
     struct streams *all = s->all;
-    if (s->parked)
+    if (s->detached)
         return;
-    s->parked = true;
-    s->parked_ms = clock_ms();
+    s->detached = true;
+    s->detached_ms = clock_ms();
     s->older = all->newest;
     s->newer = NULL;
     *(all->newest ? &all->newest->newer : &all->oldest) = s;
@@ -139,11 +139,11 @@ static void park(struct stream *s)
         set_timer(all);
 }
 
-static void unpark(struct stream *s)
+static void attach(struct stream *s)
 {
-    if (!s->parked)
+    if (!s->detached)
         return;
-    s->parked = false;
+    s->detached = false;
     *(s->older ? &s->older->newer : &s->all->oldest) = s->newer;
     *(s->newer ? &s->newer->older : &s->all->newest) = s->older;
     s->older = s->newer = NULL;
@@ -168,7 +168,7 @@ static void limit_shelf(struct stream_shelf *shelf)
     unsigned waiting = 0;
     for (struct stream *s = shelf->first; s; s = s->next) {
         waiting += !s->x;
-        if (s->parked)
+        if (s->detached)
             oldest = s;
     }
     if (waiting >= STREAM_SHELF_MAX && oldest)
@@ -217,7 +217,7 @@ void stream_hang_up(struct stream *s)
     if (x)
         http_stream_end(x);
     if (s->shelf && (s->finished || s->own))
-        park(s);
+        detach(s);
 }
 
 void stream_finish(struct stream *s)
@@ -234,7 +234,7 @@ void stream_free(struct stream *s)
     struct http_exchange *x = disconnect(s);
     if (x)
         http_stream_end(x);
-    unpark(s);
+    attach(s);
     while (s->first)
         forget_first(s);
     if (s->shelf) {
@@ -257,7 +257,7 @@ void stream_shelf_clear(struct stream_shelf *shelf)
 static void gone(struct stream *s)
 {
     if (s->shelf && (s->finished || s->own))
-        park(s);
+        detach(s);
     if (s->on_gone)
         s->on_gone(s);
 }
@@ -291,7 +291,7 @@ static void connect_to(struct stream *s, struct http_exchange *x)
     struct http_exchange *before = disconnect(s);
     if (before) // the client reconnected before we noticed that the old connection is dead
         http_stream_end(before);
-    unpark(s);
+    attach(s);
     s->x = x;
     x->work = s;
     x->on_close = on_close;

@@ -9,8 +9,8 @@
 //
 //   1. A stream has at most one exchange; an exchange belongs to at most one stream.
 //   2. Stored events are bounded for each stream, each client and the server.
-//   3. A stream is parked when it has no exchange and is finished or belongs to no call.  Only
-//      parked streams are removed, the longest parked one first.
+//   3. A stream is detached when it has no exchange and is finished or belongs to no call.  Only
+//      detached streams are removed, the longest detached one first.
 //   4. stream_send() does not call the owner's callbacks.
 
 #ifndef CONSTRICTOR_MCP_TRANSPORT_STREAM_H
@@ -32,7 +32,7 @@ enum {
     STREAM_BYTES_MAX = 1024 * 1024,      // the same
     STREAM_SHELF_MAX = 16,               // streams of one client besides connected ones
     STREAM_TOTAL_MAX = 64 * 1024 * 1024, // bytes stored for all clients together
-    STREAM_PARKED_MS = 5 * 60 * 1000,    // time for a client to resume
+    STREAM_DETACHED_MS = 5 * 60 * 1000,    // time for a client to resume
     STREAM_ALIVE_S = 15,                 // proxies cut idle connections, some after 30 s
     STREAM_RETRY_MS = 1000,              // when a client should reconnect
     STREAM_SLOW = 1024 * 1024,           // backlog above which notifications are dropped
@@ -44,7 +44,7 @@ enum {
 struct streams {
     struct event_base *base;
     size_t bytes;                   // stored, in all
-    struct stream *oldest, *newest; // parked ones
+    struct stream *oldest, *newest; // detached ones
     struct timer timer;             // for the oldest
 };
 
@@ -67,9 +67,9 @@ struct stream {
     void (*on_alive)(struct stream *s);
     // Private to stream.c.
     struct stream *next, *previous; // on the shelf
-    struct stream *older, *newer;   // among the parked
-    bool primed, parked, cut;
-    int64_t parked_ms;
+    struct stream *older, *newer;   // among the detached
+    bool primed, detached, cut;
+    int64_t detached_ms;
     struct timer alive;
     uint64_t number; // unguessable
     uint32_t sequence;
@@ -94,7 +94,7 @@ void stream_send(struct stream *s, json_t *message);
 void stream_send_text(struct stream *s, const char *event, const char *text);
 // Ends the connection, not the stream.
 void stream_hang_up(struct stream *s);
-// After the last message: ends the connection.  A stream on a shelf is parked; another one stays
+// After the last message: ends the connection.  A stream on a shelf is detached; another one stays
 // the caller's.
 void stream_finish(struct stream *s);
 
