@@ -22,7 +22,7 @@
 #include "box/init.h"
 #include "wire/frame.h"
 
-// What a parked process waits for.
+// What a sleeper waits for.
 enum sleeper_command { COMMAND_SLEEP, COMMAND_GO, COMMAND_COPY };
 
 struct slot {
@@ -196,7 +196,7 @@ static void forget_signals(const sigset_t *all)
         ;
 }
 
-// The life of a parked process.  All signals are blocked.
+// The life of a sleeper.  All signals are blocked.
 static void sleep_in(struct slot *s, const sigset_t *all, struct checkpoint_wake *ret)
 {
     bool consumed = true;

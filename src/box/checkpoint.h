@@ -11,7 +11,7 @@
 //
 //   init      pid 1, as before, but with an area of shared memory in place of its private mailbox
 //   active    the one process that runs code and talks to init
-//   parked    any number of others, asleep on a futex in the area, all signals blocked
+//   sleepers  any number of others, asleep on a futex in the area, all signals blocked
 //
 // To keep a state the active process makes a copy, and *the copy* goes to sleep; the active process
 // goes on.  So a run that is never undone keeps its pid, its children, its locks and its timers.
@@ -21,7 +21,7 @@
 // Invariants:
 //   (1) `active` is one pid.  A process that gives way sets it to the pid that it wakes, before it
 //       wakes it, so that init does not take its end for a crash.
-//   (2) a slot belongs to one parked process; only the active process fills slots, only init
+//   (2) a slot belongs to one sleeper; only the active process fills slots, only init
 //       empties them on a death, and a process that wakes for good empties its own.
 //   (3) when the active process dies, init wakes the latest checkpoint of the same fork; without
 //       one, the tip of any other fork; without one, the box ends as it does without forks.
@@ -40,7 +40,7 @@
 #include <stdint.h>
 
 enum {
-    CHECKPOINT_SLOTS = 96, // parked at one time; usually the limit of processes comes first
+    CHECKPOINT_SLOTS = 96, // sleepers at one time; usually the limit of processes comes first
     CHECKPOINT_BOARD_MAX = 64 << 10 // bytes of notes
 };
 
@@ -58,7 +58,7 @@ struct checkpoint_wake {
     int status;           // CHECKPOINT_CRASH: wait status of the one that died
     uint32_t fork_number; // that was active before
     bool asked;           // a run waits for its answer
-    bool consumed;        // it is not parked any more, also not as a copy
+    bool consumed;        // it does not sleep any more, also not as a copy
 };
 
 // Before user code: the limits of the box, which copies for undo must not exceed.

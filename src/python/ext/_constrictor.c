@@ -19,7 +19,7 @@
 //                        whose value is in a tuple
 // for undo.py, in a box: box/checkpoint.h, with the hooks that os.fork() calls around a fork:
 //   begin()              move out of the memory that is shared with init
-//   park(fork, serial, kind, keep)  keep a sleeping copy -> its slot; in the copy, once it is
+//   sleep(fork, serial, kind, keep)  keep a sleeping copy -> its slot; in the copy, once it is
 //   woken,
 //                        a tuple
 //   reserve(fork, serial), give_way(slot, why, own), drop(slot), alive(slot), settled()
@@ -315,7 +315,7 @@ static PyObject *woken(const struct checkpoint_wake *w)
                          w->consumed);
 }
 
-static PyObject *py_park(PyObject *self, PyObject *args)
+static PyObject *py_sleep(PyObject *self, PyObject *args)
 {
     unsigned fork_number, serial, kind;
     int keep;
@@ -446,7 +446,7 @@ static PyMethodDef methods[] = {
      "rehearse_plain([source]): do one in a rehearsal"},
     {"public", py_public, METH_VARARGS, "public(names, values): names without a leading _"},
     {"begin", py_begin, METH_NOARGS, "begin(): move out of the memory shared with init"},
-    {"park", py_park, METH_VARARGS, "park(fork, serial, kind, keep): keep a sleeping copy"},
+    {"sleep", py_sleep, METH_VARARGS, "sleep(fork, serial, kind, keep): keep a sleeping copy"},
     {"reserve", py_reserve, METH_VARARGS, "reserve(fork, serial): a slot to sleep in"},
     {"give_way", py_give_way, METH_VARARGS,
      "give_way(slot, why, own): wake another copy, sleep or end"},

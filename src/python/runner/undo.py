@@ -3,7 +3,7 @@
 
 Called by runner.handle() in the user process of a box, before the code of a run, if that run or an
 earlier one uses any of this. A checkpoint is a sleeping copy of this process (box/checkpoint.h) and a
-snapshot of its files (snapshot.py). A copy that is woken continues inside park() or give_way() of an old run, restores
+snapshot of its files (snapshot.py). A copy that is woken continues inside sleep_copy() or give_way() of an old run, restores
 files, descriptors and random numbers, and answers the run that is waiting.
 
   Here          the state of this process; an undo restores it
@@ -220,7 +220,7 @@ def make_room(board, most, ever):
 
 # ---- Going to sleep ------------------------------------------------------------------------------
 
-class Parked:
+class Sleeper:
     """What a sleeping process restores when it is woken."""
     def __init__(self, kind, fork, serial, name=None, open_files=(), fresh=False):
         self.kind, self.fork, self.serial, self.name = kind, fork, serial, name
@@ -246,15 +246,15 @@ def begin():
     Box.has_copies = True
 
 
-def park(board, parked, keep, extra):
+def sleep_copy(board, sleeper, keep, extra):
     """Makes the copy. Returns its entry for the board; in the copy, when it is woken, the answer."""
     try:
-        slot = native.park(parked.fork, parked.serial, parked.kind, keep)
+        slot = native.sleep(sleeper.fork, sleeper.serial, sleeper.kind, keep)
     except OSError as exc:
         raise Unavailable(f"the interpreter could not be copied: {exc.strerror}") from None
     if type(slot) is tuple:
-        return wake_up(slot, parked)
-    return {"slot": slot, "fork": parked.fork, "serial": parked.serial, **extra}
+        return wake_up(slot, sleeper)
+    return {"slot": slot, "fork": sleeper.fork, "serial": sleeper.serial, **extra}
 
 
 def prepare(board, meta):
@@ -284,8 +284,8 @@ def last_code():
 def make_point(board, meta, name):
     """Makes a checkpoint of this fork. Returns None; in the copy, when it is woken, the answer."""
     files, size = prepare(board, meta)
-    parked = Parked(CHECKPOINT, Here.fork, next_serial(board), name, files)
-    point = park(board, parked, name is not None,
+    sleeper = Sleeper(CHECKPOINT, Here.fork, next_serial(board), name, files)
+    point = sleep_copy(board, sleeper, name is not None,
                  {"name": name, "runs": Box.runs, "files": Here.files.number,
                   "size": size, "now": size, "cost": 0, "at": now_ms(), "code": last_code()})
     if type(point) is not dict:
@@ -301,18 +301,18 @@ def make_point(board, meta, name):
 
 # ---- Waking up -----------------------------------------------------------------------------------
 
-def restore_state(parked):
+def restore_state(sleeper):
     """Restores the working folder, open files and random numbers."""
-    if parked.generator is not None:
-        Random.setstate(parked.generator, parked.numbers[0])
-        parked.generator.gauss_next = parked.numbers[1]
-    for folder in parked.folder, Box.scratch:
+    if sleeper.generator is not None:
+        Random.setstate(sleeper.generator, sleeper.numbers[0])
+        sleeper.generator.gauss_next = sleeper.numbers[1]
+    for folder in sleeper.folder, Box.scratch:
         try:
             chdir(folder)
             break
         except OSError:
             pass
-    for fd, path, inode, flags, offset in parked.open_files:
+    for fd, path, inode, flags, offset in sleeper.open_files:
         try:
             if path.startswith(Box.scratch + "/") and lstat(path).st_ino != inode:
                 again = open_fd(path, flags & OPEN_AGAIN | posix.O_NOFOLLOW | posix.O_CLOEXEC)
@@ -323,17 +323,17 @@ def restore_state(parked):
             pass            # it was removed before the checkpoint, or cannot be read
 
 
-def restore_files(board, parked, why, previous):
-    if parked.kind == CHECKPOINT:
+def restore_files(board, sleeper, why, previous):
+    if sleeper.kind == CHECKPOINT:
         Here.files = snapshot.restore(Here.files)
         return
     if why != SWITCHED:     # the fork that had the folder is gone
         snapshot.wipe(snapshot.root())
-    if parked.fresh:
-        parked.fresh = False
+    if sleeper.fresh:
+        sleeper.fresh = False
         Here.files = snapshot.restore(Here.files)
     else:
-        Here.files = snapshot.swap_in(parked.fork, Here.files, parked.clean)
+        Here.files = snapshot.swap_in(sleeper.fork, Here.files, sleeper.clean)
 
 
 def forget_fork(board, fork):
@@ -345,41 +345,41 @@ def forget_fork(board, fork):
         native.drop(tip["slot"])
 
 
-def update_board(board, parked, why, previous, consumed):
+def update_board(board, sleeper, why, previous, consumed):
     """Updates the board when this process becomes the active one."""
-    if parked.kind == TIP:
-        board["tips"].pop(parked.fork, None)
+    if sleeper.kind == TIP:
+        board["tips"].pop(sleeper.fork, None)
         if why != SWITCHED:
             forget_fork(board, previous)
         return
-    for point in own_points(board, parked.fork):
-        if point["serial"] > parked.serial or consumed and point["serial"] == parked.serial:
+    for point in own_points(board, sleeper.fork):
+        if point["serial"] > sleeper.serial or consumed and point["serial"] == sleeper.serial:
             drop_point(board, point)
 
 
-def wake_up(woken, parked):
+def wake_up(woken, sleeper):
     """Makes this process the active one. Returns its answer."""
     why, status, previous, asked, consumed = woken
     Box.pid = getpid()
-    Here.fork, Here.dropped, problem = parked.fork, 0, None
+    Here.fork, Here.dropped, problem = sleeper.fork, 0, None
     Here.faults = getrusage(RUSAGE_SELF).ru_minflt
     Here.ending = []        # the original's
     board = load()
-    update_board(board, parked, why, previous, consumed)
+    update_board(board, sleeper, why, previous, consumed)
     try:
-        restore_files(board, parked, why, previous)
+        restore_files(board, sleeper, why, previous)
     except (OSError, Unavailable) as exc:
         problem = exc.strerror if isinstance(exc, OSError) else str(exc)
-    restore_state(parked)
+    restore_state(sleeper)
     collect(board)
     native.settled()
     if why == SWITCHED or not asked:
         return NO_ANSWER    # this fork receives the waiting run again
     if why == CRASHED:
-        return tell_crash(status, parked, problem)
+        return tell_crash(status, sleeper, problem)
     if problem:
         return failure(f"the variables were restored, but not all files: {problem}")
-    return success("restored" if why == UNDONE else None, parked.name)
+    return success("restored" if why == UNDONE else None, sleeper.name)
 
 
 # ---- Answers -------------------------------------------------------------------------------------
@@ -429,18 +429,18 @@ def signal_name(number):
     return f"signal {number}"
 
 
-def tell_crash(status, parked, problem):
+def tell_crash(status, sleeper, problem):
     number = status & 0x7F
     code = 128 + number if number else status >> 8 & 0xFF
     cause = f"was ended by {signal_name(number)}" if number else f"exited with status {code}"
-    if parked.kind == TIP:
+    if sleeper.kind == TIP:
         message = (f"the interpreter {cause} and had no checkpoint: its variables and files are "
                    "lost; open a new session")
         return failure(message, "InterpreterCrash", code or 1, notice("lost"))
     message = (f"the interpreter {cause}; the session is as it was before run {Box.runs + 1}")
     if problem:
         message = f"{message}, except for files: {problem}"
-    return failure(message, "InterpreterCrash", code or 1, notice("restored", parked.name, "crash"))
+    return failure(message, "InterpreterCrash", code or 1, notice("restored", sleeper.name, "crash"))
 
 
 def tidy(board):
@@ -526,8 +526,8 @@ def fork(board, meta):
         raise CheckpointError(f"a session can have {FORKS_MAX} forks at one time: close one")
     try:
         files, size = prepare(board, {"checkpoints_max": KEPT_MAX})
-        parked = Parked(TIP, fork, next_serial(board), open_files=files, fresh=True)
-        tip = park(board, parked, False, {"cost": size})
+        sleeper = Sleeper(TIP, fork, next_serial(board), open_files=files, fresh=True)
+        tip = sleep_copy(board, sleeper, False, {"cost": size})
     except Unavailable as exc:
         tidy(board)
         reason = f"checkpoint unavailable: {exc}"
@@ -551,11 +551,11 @@ def switch(board, fork):
     if tip is None or not native.alive(tip["slot"]):
         raise CheckpointError("the interpreter of this session is gone, with its variables and "
                               "files: open a new session")
-    parked = Parked(TIP, Here.fork, next_serial(board), open_files=descriptors())
-    slot = native.reserve(Here.fork, parked.serial)
-    parked.clean = snapshot.swap_out(Here.fork, Here.files)
+    sleeper = Sleeper(TIP, Here.fork, next_serial(board), open_files=descriptors())
+    slot = native.reserve(Here.fork, sleeper.serial)
+    sleeper.clean = snapshot.swap_out(Here.fork, Here.files)
     board["tips"].pop(fork)
-    board["tips"][Here.fork] = {"slot": slot, "fork": Here.fork, "serial": parked.serial,
+    board["tips"][Here.fork] = {"slot": slot, "fork": Here.fork, "serial": sleeper.serial,
                                   "cost": sizes()[0]}
     save(board)
     try:
@@ -563,10 +563,10 @@ def switch(board, fork):
     except OSError:
         native.drop(slot)
         board["tips"].pop(Here.fork)
-        Here.files = snapshot.swap_in(Here.fork, Here.files, parked.clean)
+        Here.files = snapshot.swap_in(Here.fork, Here.files, sleeper.clean)
         save(board)
         raise CheckpointError("the interpreter of this session has ended") from None
-    return wake_up(woken, parked)
+    return wake_up(woken, sleeper)
 
 
 def drop(board, meta):
