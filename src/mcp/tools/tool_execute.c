@@ -78,10 +78,10 @@ int tool_check_inputs(struct mcp_call *c, json_t *arguments)
     return 0;
 }
 
-int tool_network(struct mcp_call *c, json_t *arguments, json_t **ret_layer)
+int tool_network(struct mcp_call *c, json_t *arguments, json_t **ret_rules)
 {
     struct err e;
-    if (network_parse(c->mcp->gate, c->owner, json_object_get(arguments, "network"), ret_layer,
+    if (network_parse(c->mcp->gate, c->owner, json_object_get(arguments, "network"), ret_rules,
                       &e) == 0)
         return 0;
     tool_error(c, err_code_name(e.code), e.hint, "argument 'network': %s", e.message);
@@ -169,10 +169,10 @@ static void execute(struct mcp_call *c)
 
 // The first lines of the code, for the person who decides.
 static json_t *question_text(const struct mcp_call *c, const char *code, size_t length,
-                             const json_t *layer)
+                             const json_t *rules)
 {
     char reach[NETWORK_TEXT_MAX];
-    network_describe(c->mcp->gate, c->owner, layer, reach);
+    network_describe(c->mcp->gate, c->owner, rules, reach);
     size_t at = 0;
     for (int lines = 0; at < length && lines < SHOWN_LINES; at++)
         lines += code[at] == '\n';
@@ -213,7 +213,7 @@ static void consented(struct mcp_call *c, json_t *answers)
         execute(c);
 }
 
-void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *layer,
+void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *rules,
                       void (*then)(struct mcp_call *c, json_t *answers))
 {
     if (c->mcp->config->consent != CONSENT_ALWAYS) {
@@ -233,7 +233,7 @@ void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *layer,
         .method = "elicitation/create",
         .params =
             json_pack("{s:o, s:{s:s, s:{s:{s:s, s:s, s:s, s:b}}, s:[s]}}", "message",
-                      question_text(c, json_string_value(code), json_string_length(code), layer),
+                      question_text(c, json_string_value(code), json_string_length(code), rules),
                       "requestedSchema", "type", "object", "properties", "approve", "type",
                       "boolean", "title", "Run it", "description",
                       "Allow this code to run in the sandbox", "default", 0, "required", "approve"),

@@ -26,17 +26,17 @@ const char *tool_string(struct mcp_call *c, json_t *arguments, const char *name)
 
 // SECURITY: every tool that runs code asks here first, if the configuration wants a person's
 // consent. `then` begins with tool_has_consent(), which answers the call if the person declined.
-// `layer`: the rule set of tool_network(); NULL: that of the key.
-void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *layer,
+// `rules`: the rule set of tool_network(); NULL: that of the key.
+void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *rules,
                       void (*then)(struct mcp_call *c, json_t *answers));
 bool tool_has_consent(struct mcp_call *c, json_t *answers);
 
 // What callers bring along, checked: 0, or -1 when the call was answered.
 int tool_check_inputs(struct mcp_call *c, json_t *arguments);
 
-// The layer (run/network.h) that argument `network` asks for, new; NULL without one.  -1: the call
+// The rule set (run/network.h) that argument `network` asks for, new; NULL without one.  -1: the call
 // was answered.
-int tool_network(struct mcp_call *c, json_t *arguments, json_t **ret_layer);
+int tool_network(struct mcp_call *c, json_t *arguments, json_t **ret_rules);
 
 // What arguments `environment` and `packages` say, at most one of them: the first borrowed, the
 // second checked and new.
