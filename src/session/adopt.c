@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// adopt: writes the ledger (wire/ledger.h) for session.c and session_box.c.  A gate that replaces a
+// adopt: writes the ledger (wire/ledger.h) for session.c and shared_box.c.  A gate that replaces a
 // crashed one reads it and takes over the boxes that the keeper kept; their sessions go on.
 
 #include <poll.h>
@@ -128,7 +128,7 @@ static json_t *read_network(const struct ledger_entry *e, bool *ret_lost)
     return set ? set : json_false();
 }
 
-static void adopt_entry(struct session_box *h, struct ledger_entry *e)
+static void adopt_entry(struct shared_box *h, struct ledger_entry *e)
 {
     struct sessions *all = h->all;
     // SECURITY: only a gate under an attacker's control writes the same name or id twice.
@@ -167,7 +167,7 @@ static void adopt_entry(struct session_box *h, struct ledger_entry *e)
     session_become_idle(s);
 }
 
-void session_box_adopt(const struct wire_adopt *m, const int *fds, void *argument)
+void shared_box_adopt(const struct wire_adopt *m, const int *fds, void *argument)
 {
     struct sessions *all = argument;
     bool busy = false;
@@ -178,7 +178,7 @@ void session_box_adopt(const struct wire_adopt *m, const int *fds, void *argumen
     }
     while (first < all->entry_count && all->entries[first]->box != m->box)
         first++;
-    struct session_box *h = first < all->entry_count ? session_box_new(all) : NULL;
+    struct shared_box *h = first < all->entry_count ? shared_box_new(all) : NULL;
     if (h)
         h->box = live_new(all->gate, m->box, &m->limits, true, fds[0]);
     else
@@ -197,11 +197,11 @@ void session_box_adopt(const struct wire_adopt *m, const int *fds, void *argumen
     }
     if (TAILQ_EMPTY(&h->forks)) {
         link_give_back(&all->gate->link, m->box);
-        session_box_free(h);
+        shared_box_free(h);
     } else if (busy) {
-        session_box_drain(h);
+        shared_box_drain(h);
     } else {
-        session_box_rest(h);
+        shared_box_rest(h);
     }
 }
 

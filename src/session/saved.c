@@ -96,16 +96,16 @@ int session_find_saved(struct gate *g, const char *owner, struct session_plan *p
 // ---- back into a box ----------------------------------------------------------------------------
 
 struct session_restore {
-    struct session_box *box;
+    struct shared_box *box;
     struct session *session;
-    void (*then)(struct session_box *h, struct session *s);
+    void (*then)(struct shared_box *h, struct session *s);
     struct artifact *files;
     size_t count, next;
     struct scratch_op *op;
     int fd; // of the file that is written
 };
 
-void session_restore_cancel(struct session_box *h)
+void session_restore_cancel(struct shared_box *h)
 {
     struct session_restore *r = TAKE_PTR(h->restoring);
     if (!r)
@@ -146,7 +146,7 @@ static void on_restored(const struct live_box *b, struct scratch_reply *reply, v
 static void restore_next(struct session_restore *r)
 {
     static const struct scratch_source source = {.give = give_file};
-    struct session_box *h = r->box;
+    struct shared_box *h = r->box;
     struct session *s = r->session;
     struct err e;
     while (r->next < r->count) {
@@ -159,13 +159,13 @@ static void restore_next(struct session_restore *r)
         fd_close(&r->fd);
         s->not_restored++;
     }
-    void (*then)(struct session_box *, struct session *) = r->then;
+    void (*then)(struct shared_box *, struct session *) = r->then;
     session_restore_cancel(h);
     then(h, s);
 }
 
-void session_restore(struct session_box *h, struct session *s,
-                     void (*then)(struct session_box *h, struct session *s))
+void session_restore(struct shared_box *h, struct session *s,
+                     void (*then)(struct shared_box *h, struct session *s))
 {
     struct session_restore *r = store_of(s) ? calloc(1, sizeof *r) : NULL;
     uint64_t more = 0;

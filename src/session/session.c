@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// session: see session.h: the tables, opening, finding, ending.  session_box.c has what happens in
+// session: see session.h: the tables, opening, finding, ending.  shared_box.c has what happens in
 // the box.  Runs in the gate, on its event loop.
 
 #include "session/session.h"
@@ -301,7 +301,7 @@ struct session *session_new(struct sessions *all, const char *owner,
     return s;
 }
 
-void session_settle(struct session_box *h, struct session *s)
+void session_settle(struct shared_box *h, struct session *s)
 {
     s->shared_box = h;
     s->box = h->box;
@@ -314,7 +314,7 @@ void session_settle(struct session_box *h, struct session *s)
 }
 
 // The box is there, and the files of a session that was opened again are in it.
-static void opened(struct session_box *h, struct session *s)
+static void opened(struct shared_box *h, struct session *s)
 {
     if (s->plan.id[0])
         ledger_open_entry(s);
@@ -325,15 +325,15 @@ static void opened(struct session_box *h, struct session *s)
     void (*on_open)(struct session *, const struct err *, void *) = s->on_open;
     s->on_open = NULL;
     void *argument = s->open_argument;
-    session_box_next(h);
+    shared_box_next(h);
     if (on_open)
         on_open(s, NULL, argument); // may close it, which frees `h`
 }
 
 static void on_box(struct link_request *o, const struct wire_box *m, const int *fds)
 {
-    struct session_box *h =
-        (struct session_box *)((char *)o - offsetof(struct session_box, box_request));
+    struct shared_box *h =
+        (struct shared_box *)((char *)o - offsetof(struct shared_box, box_request));
     struct session *s = TAILQ_FIRST(&h->forks);
     struct err e = {0};
     if (fds)
@@ -350,14 +350,14 @@ static void on_box(struct link_request *o, const struct wire_box *m, const int *
                 "%s", fds ? "take a box" : m->error);
         h->ending = true;
         session_retire(s, SESSION_FAILED);
-        session_box_refuse(h, s, &e);
+        shared_box_refuse(h, s, &e);
         if (s->on_open)
             s->on_open(NULL, &e, s->open_argument);
-        session_box_free(h);
+        shared_box_free(h);
         return;
     }
     link_hold(&h->all->gate->link, h->box);
-    session_box_rest(h);
+    shared_box_rest(h);
     // Usage from before the first run belongs to no run.
     (void)link_measure(&h->all->gate->link, h->box->id, 0);
     if (s->plan.id[0])
@@ -368,7 +368,7 @@ static void on_box(struct link_request *o, const struct wire_box *m, const int *
 
 // At the cap, closes the longest idle session: of this owner if that has its share already, else of
 // any owner.  `spared`: a session box whose sessions stay; may be NULL.
-static int make_room(struct sessions *all, const char *owner, const struct session_box *spared,
+static int make_room(struct sessions *all, const char *owner, const struct shared_box *spared,
                      struct err *e)
 {
     unsigned most = all->config->sessions;
@@ -422,10 +422,10 @@ static void on_warm(void *argument)
 }
 
 // on_open comes later: the caller does not have its session yet.
-static int settle_warm(struct session_box *h, struct session *s)
+static int settle_warm(struct shared_box *h, struct session *s)
 {
     s->had_path = true;
-    session_box_rest(h);
+    shared_box_rest(h);
     session_become_idle(s);
     if (!s->on_open)
         return 0;
@@ -450,7 +450,7 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
     bool networked = network_wants(g, owner, plan->network);
     if (!networked)
         settled.network = json_false();
-    struct session_box *h = session_box_new(all);
+    struct shared_box *h = shared_box_new(all);
     struct session *s = h ? session_new(all, owner, &settled) : NULL;
     struct wire_acquire m = {.cpu_ms = config_cpu_ms(all->config, plan->cpu_ms, plan->wall_ms),
                              .network = networked,
@@ -524,7 +524,7 @@ struct session *session_fork(struct session *s, const char *name, uint32_t fork_
         }
     }
     if (!fork) {
-        session_box_forget_fork(s->shared_box, fork_number);
+        shared_box_forget_fork(s->shared_box, fork_number);
         return NULL;
     }
     fork->fork_number = fork_number;
@@ -603,7 +603,7 @@ int sessions_open(struct gate *g, const struct config *c, struct err *e)
         ledger_read(all);
     g->sessions = all;
     g->session_ops = &session_ops;
-    g->link.on_adopt = session_box_adopt;
+    g->link.on_adopt = shared_box_adopt;
     g->link.adopt_argument = all;
     return 0;
 }

@@ -75,7 +75,7 @@ struct session_plan {
     json_t *network; // a rule set (run/network.h): borrowed in a plan, owned in a session
 };
 
-struct session_box; // session_internal.h: a box, the session that it was opened for, and its forks
+struct shared_box; // session_internal.h
 
 struct session {
     struct sessions *all;
@@ -84,7 +84,7 @@ struct session {
     struct session_plan plan;
     enum session_state state;
     enum session_end end; // in SESSION_ENDING: why
-    struct session_box *shared_box;
+    struct shared_box *shared_box;
     struct live_box *box; // of the shared box; NULL: SESSION_OPENING
     uint32_t fork_number; // 0: the session that the box was opened for
     char forked_from[SESSION_ID_SIZE];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// session_internal: what session.c, session_box.c and adopt.c share: the table of sessions, and the
+// session_internal: what session.c, shared_box.c and adopt.c share: the table of sessions, and the
 // box that a session and its forks live in.
 //
 // Invariants:
@@ -34,7 +34,8 @@ struct session_owner {
     struct session_owner *next;
 };
 
-struct session_box {
+// A box and the sessions in it: the one that was opened, and its forks.
+struct shared_box {
     struct sessions *all;
     struct live_box *box; // NULL: the keeper has not sent it yet
     struct link_request box_request;
@@ -76,23 +77,23 @@ struct session *session_new(struct sessions *all, const char *owner,
 void session_free(struct session *s);
 void session_link_name(struct session *s); // in the table of names, if it has one
 void session_unlink_name(struct session *s);
-void session_settle(struct session_box *h, struct session *s); // into the box and the tables
-void session_retire(struct session *s, enum session_end why);  // out of the tables
-void session_explain(const struct session *s, struct err *e);  // sets `e`: why it ended
+void session_settle(struct shared_box *h, struct session *s); // into the box and the tables
+void session_retire(struct session *s, enum session_end why); // out of the tables
+void session_explain(const struct session *s, struct err *e); // sets `e`: why it ended
 void session_become_idle(struct session *s);
 void session_leave_idle(struct session *s);
 struct session *session_lookup(struct sessions *all, const char *owner, const char *text);
 
-// session_box.c
+// shared_box.c
 extern const struct session_ops session_ops; // what runs call in sessions
-struct session_box *session_box_new(struct sessions *all);
-void session_box_free(struct session_box *h);  // after its box ended or was given back
-void session_box_rest(struct session_box *h);  // the box is idle from now on
-void session_box_drain(struct session_box *h); // interrupts code whose caller is gone
-void session_box_next(struct session_box *h);  // starts the next run, if the box is free
-void session_box_forget_fork(struct session_box *h, uint32_t fork_number); // in the box
+struct shared_box *shared_box_new(struct sessions *all);
+void shared_box_free(struct shared_box *h);  // after its box ended or was given back
+void shared_box_rest(struct shared_box *h);  // the box is idle from now on
+void shared_box_drain(struct shared_box *h); // interrupts code whose caller is gone
+void shared_box_next(struct shared_box *h);  // starts the next run, if the box is free
+void shared_box_forget_fork(struct shared_box *h, uint32_t fork_number); // in the box
 // Refuses the runs that wait; `only`: those of one session, NULL: all.
-void session_box_refuse(struct session_box *h, const struct session *only, const struct err *e);
+void shared_box_refuse(struct shared_box *h, const struct session *only, const struct err *e);
 
 // saved.c
 // The plan's name is a handle or a name: which session it opens again, if any; then the plan's id
@@ -101,9 +102,9 @@ int session_find_saved(struct gate *g, const char *owner, struct session_plan *p
 bool session_has_saved(struct gate *g, const char *owner, const char *id);
 // Writes the stored files into the box; `h->restoring` meanwhile.  Then calls `then`, unless the
 // box ends before or it is cancelled.
-void session_restore(struct session_box *h, struct session *s,
-                     void (*then)(struct session_box *h, struct session *s));
-void session_restore_cancel(struct session_box *h);
+void session_restore(struct shared_box *h, struct session *s,
+                     void (*then)(struct shared_box *h, struct session *s));
+void session_restore_cancel(struct shared_box *h);
 
 // adopt.c
 void ledger_open_entry(struct session *s);
@@ -111,6 +112,6 @@ void ledger_write(struct session *s);
 void ledger_free(struct session *s);
 void ledger_touch(const struct session *s, bool busy);
 void ledger_read(struct sessions *all); // at the start
-void session_box_adopt(const struct wire_adopt *m, const int *fds, void *argument);
+void shared_box_adopt(const struct wire_adopt *m, const int *fds, void *argument);
 
 #endif

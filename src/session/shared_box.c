@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// session_box: which run has the box of a session and its forks, and how the box ends.  See
+// shared_box: which run has the box of a session and its forks, and how the box ends.  See
 // session_internal.h.  run.c calls it through session_ops.
 
 #include "session/session_internal.h"
@@ -20,9 +20,9 @@ enum { OUTPUT_MAX = 65536 }; // bytes of output of the gate's own runs; it is dr
 static const struct live_user idle_user;
 static void forget_fork(struct session *s);
 
-struct session_box *session_box_new(struct sessions *all)
+struct shared_box *shared_box_new(struct sessions *all)
 {
-    struct session_box *h = calloc(1, sizeof *h);
+    struct shared_box *h = calloc(1, sizeof *h);
     if (!h)
         return NULL;
     h->all = all;
@@ -34,7 +34,7 @@ struct session_box *session_box_new(struct sessions *all)
 
 // ---- the end ------------------------------------------------------------------------------------
 
-void session_box_refuse(struct session_box *h, const struct session *only, const struct err *e)
+void shared_box_refuse(struct shared_box *h, const struct session *only, const struct err *e)
 {
     for (struct run *r = TAILQ_FIRST(&h->queue), *next; r; r = next) {
         next = TAILQ_NEXT(r, list);
@@ -48,7 +48,7 @@ void session_box_refuse(struct session_box *h, const struct session *only, const
     }
 }
 
-void session_box_free(struct session_box *h)
+void shared_box_free(struct shared_box *h)
 {
     for (struct session *s; (s = TAILQ_FIRST(&h->forks));) {
         TAILQ_REMOVE(&h->forks, s, fork_list);
@@ -65,7 +65,7 @@ void session_box_free(struct session_box *h)
     free(h);
 }
 
-static void end_all(struct session_box *h, enum session_end why)
+static void end_all(struct shared_box *h, enum session_end why)
 {
     struct err e = {0};
     struct session *s;
@@ -73,12 +73,12 @@ static void end_all(struct session_box *h, enum session_end why)
     TAILQ_FOREACH (s, &h->forks, fork_list) {
         session_retire(s, why);
         session_explain(s, &e);
-        session_box_refuse(h, s, &e);
+        shared_box_refuse(h, s, &e);
         if (s->on_open)
             s->on_open(NULL, &e, s->open_argument);
         s->on_open = NULL;
     }
-    session_box_free(h);
+    shared_box_free(h);
 }
 
 static enum session_end end_of(const struct wire_ended *m)
@@ -102,13 +102,13 @@ static void on_idle_ended(struct live_box *b, const struct wire_ended *m)
 
 static void on_idle_garbage(struct live_box *b)
 {
-    struct session_box *h = b->owner;
+    struct shared_box *h = b->owner;
     (void)link_release(&h->all->gate->link, b->id, END_PROTOCOL, true);
 }
 
 static void on_idle_quiet(struct live_box *b)
 {
-    session_box_next(b->owner);
+    shared_box_next(b->owner);
 }
 
 static const struct live_user idle_user = {
@@ -117,14 +117,14 @@ static const struct live_user idle_user = {
     .on_garbage = on_idle_garbage,
 };
 
-void session_box_rest(struct session_box *h)
+void shared_box_rest(struct shared_box *h)
 {
     live_listen(h->box, &idle_user, h);
 }
 
 static void box_ended(struct session *s, struct run *r)
 {
-    struct session_box *h = s->shared_box;
+    struct shared_box *h = s->shared_box;
     enum session_end why = end_of(&r->ended);
     h->running = NULL;
     s->runs--;
@@ -135,13 +135,13 @@ static void box_ended(struct session *s, struct run *r)
 
 void session_close(struct session *s, enum session_end why)
 {
-    struct session_box *h = s->shared_box;
+    struct shared_box *h = s->shared_box;
     struct err e;
     if (s->state == SESSION_ENDING)
         return;
     session_retire(s, why);
     session_explain(s, &e);
-    session_box_refuse(h, s, &e);
+    shared_box_refuse(h, s, &e);
     struct session *other;
     TAILQ_FOREACH (other, &h->forks, fork_list)
         if (other->state != SESSION_ENDING) {
@@ -158,12 +158,12 @@ void session_close(struct session *s, enum session_end why)
     }
     if (h->box)
         link_give_back(&h->all->gate->link, h->box->id);
-    session_box_free(h);
+    shared_box_free(h);
 }
 
 // ---- turns --------------------------------------------------------------------------------------
 
-static void enter(struct session_box *h, struct run *r)
+static void enter(struct shared_box *h, struct run *r)
 {
     struct session *s = r->request.session;
     h->running = r;
@@ -175,12 +175,12 @@ static void enter(struct session_box *h, struct run *r)
 }
 
 // An operation reads or writes files of the active fork: a run of another fork has to wait.
-static bool is_visited(const struct session_box *h, const struct session *next)
+static bool is_visited(const struct shared_box *h, const struct session *next)
 {
     return h->next_fork > 1 && h->active != next->fork_number && !TAILQ_EMPTY(&h->box->ops);
 }
 
-void session_box_next(struct session_box *h)
+void shared_box_next(struct shared_box *h)
 {
     struct run *r = TAILQ_FIRST(&h->queue);
     if (!r || h->running || h->draining || h->restoring || !h->box || h->ending ||
@@ -192,7 +192,7 @@ void session_box_next(struct session_box *h)
 
 static int join(struct session *s, struct run *r, struct err *e)
 {
-    struct session_box *h = s->shared_box;
+    struct shared_box *h = s->shared_box;
     if (s->state == SESSION_ENDING || h->ending) {
         session_explain(s, e);
         return -1;
@@ -218,7 +218,7 @@ static int join(struct session *s, struct run *r, struct err *e)
 
 static void part(struct session *s, struct run *r)
 {
-    struct session_box *h = s->shared_box;
+    struct shared_box *h = s->shared_box;
     bool waits = h->running != r;
     s->runs--;
     if (waits) {
@@ -230,14 +230,14 @@ static void part(struct session *s, struct run *r)
             h->active = UINT32_MAX; // the box may not have switched to it
         h->away = false;
         if (code_is_in && !h->ending)
-            session_box_drain(h);
+            shared_box_drain(h);
         else
-            session_box_rest(h);
+            shared_box_rest(h);
         ledger_touch(s, code_is_in);
     }
     if (!s->runs && s->box)
         session_become_idle(s);
-    session_box_next(h);
+    shared_box_next(h);
 }
 
 bool session_is_away(const struct session *s)
@@ -287,7 +287,7 @@ int session_rename(struct session *s, const char *name, struct err *e)
 
 bool session_has_code(const struct session *s)
 {
-    const struct session_box *h = s->shared_box;
+    const struct shared_box *h = s->shared_box;
     const struct run *r;
     TAILQ_FOREACH (r, &h->queue, list)
         if (!r->request.brief)
@@ -327,22 +327,22 @@ int session_answer(struct session *s, const char *text, size_t length, bool end,
 
 // Code whose caller was freed, or was lost with the previous gate, is interrupted; when it stops,
 // the session goes on.
-static void drained(struct session_box *h)
+static void drained(struct shared_box *h)
 {
     struct session *s;
     h->draining = false;
     scratch_cancel(TAKE_PTR(h->asked));
     timer_stop(&h->timer);
-    session_box_rest(h);
+    shared_box_rest(h);
     TAILQ_FOREACH (s, &h->forks, fork_list)
         ledger_touch(s, false);
-    session_box_next(h);
+    shared_box_next(h);
 }
 
 // The keeper answers after it has sent the interrupt, so the interrupt cannot hit the next run.
 static void on_drain_result(struct live_box *b, const char *data, size_t length, unsigned flags)
 {
-    struct session_box *h = b->owner;
+    struct shared_box *h = b->owner;
     (void)data;
     (void)length;
     (void)flags;
@@ -359,7 +359,7 @@ static void on_drain_measured(struct live_box *b, const struct wire_measured *m)
 // comes, and this answer ends the draining.
 static void on_drain_busy(const struct live_box *b, struct scratch_reply *reply, void *argument)
 {
-    struct session_box *h = argument;
+    struct shared_box *h = argument;
     h->asked = NULL;
     // As after a result: wait until the keeper has sent the interrupt.
     if (!reply->error.message[0] && !reply->busy && h->draining && !h->ending)
@@ -403,11 +403,11 @@ static const struct live_user drain_user = {
 
 static void on_drain_over(void *argument)
 {
-    struct session_box *h = argument;
+    struct shared_box *h = argument;
     (void)link_release(&h->all->gate->link, h->box->id, END_CANCELLED, true);
 }
 
-void session_box_drain(struct session_box *h)
+void shared_box_drain(struct shared_box *h)
 {
     struct session *s;
     h->draining = true;
@@ -436,7 +436,7 @@ static bool on_drop_answer(struct run *r, unsigned flags)
     return false;
 }
 
-void session_box_forget_fork(struct session_box *h, uint32_t fork_number)
+void shared_box_forget_fork(struct shared_box *h, uint32_t fork_number)
 {
     struct session *other;
     char *meta = NULL;
@@ -463,10 +463,10 @@ void session_box_forget_fork(struct session_box *h, uint32_t fork_number)
 
 static void forget_fork(struct session *s)
 {
-    struct session_box *h = s->shared_box;
+    struct shared_box *h = s->shared_box;
     if (h->running && h->running->request.session == s)
         run_interrupt(h->running);
-    session_box_forget_fork(h, s->fork_number);
+    shared_box_forget_fork(h, s->fork_number);
 }
 
 // ---- files of a fork ----------------------------------------------------------------------------
@@ -508,7 +508,7 @@ static void on_visited(struct run *r)
 // Scratch shows its files, and no waiting run will change that before it can be used.
 static bool files_are_current(const struct session *s)
 {
-    const struct session_box *h = s->shared_box;
+    const struct shared_box *h = s->shared_box;
     return h->next_fork == 1 ||
            (h->active == s->fork_number && !h->away && (h->running || TAILQ_EMPTY(&h->queue)));
 }
