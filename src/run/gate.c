@@ -67,9 +67,9 @@ static void on_files(struct gate *g, uint32_t present, const int *from, size_t c
 
 static void on_state(struct gate *g, enum keeper_state state)
 {
-    dump_forget(g->environment);
-    json_decref(g->environment);
-    g->environment = NULL;
+    dump_forget(g->interpreter);
+    json_decref(g->interpreter);
+    g->interpreter = NULL;
     g->own.state = state;
     for (int i = 0; i < GATE_PARTS_MAX && g->parts[i]; i++)
         if (g->parts[i]->on_state)
@@ -211,8 +211,8 @@ void gate_leave(struct gate *g)
     if (g->base)
         event_base_free(g->base);
     dump_forget(g->isolation);
-    dump_forget(g->environment);
+    dump_forget(g->interpreter);
     json_decref(g->isolation);
-    json_decref(g->environment);
+    json_decref(g->interpreter);
     free(g->interp);
 }

@@ -59,7 +59,7 @@ struct gate {
     struct env_porter *porter;       // env_porter.c; NULL: there was never one
     struct checks *checks;           // check.c; NULL: nothing was checked yet
     unsigned checking;               // sources that are being checked
-    json_t *isolation, *environment; // result.c: the same for every run; NULL: to be made
+    json_t *isolation, *interpreter; // result.c: the same for every run; NULL: to be made
     struct store *store;             // NULL: artifacts are not kept
     const char *base_url;            // of this server, "" when it has none
     // The link to an artifact; NULL: there is no web server here.

@@ -423,7 +423,7 @@ static json_t *truncated_json(const struct run *r, enum verdict verdict)
     return o;
 }
 
-json_t *result_environment(const struct keeper_facts *facts)
+json_t *result_interpreter(const struct keeper_facts *facts)
 {
     json_auto_t *report = json_loads(facts->zygote_report, 0, NULL);
     char python[PATH_MAX], version[sizeof facts->interp->version];
@@ -606,13 +606,13 @@ static json_t *shared_isolation(struct gate *g)
     return json_incref(g->isolation);
 }
 
-static json_t *shared_environment(struct gate *g)
+static json_t *shared_interpreter(struct gate *g)
 {
-    if (!g->environment) {
-        g->environment = result_environment(g->facts);
-        dump_share(g->environment);
+    if (!g->interpreter) {
+        g->interpreter = result_interpreter(g->facts);
+        dump_share(g->interpreter);
     }
-    return json_incref(g->environment);
+    return json_incref(g->interpreter);
 }
 
 // Not json_pack(), which reads a format and checks each name: every run comes through here.
@@ -646,7 +646,7 @@ json_t *result_json(const struct run *r, const struct result *res, const char *i
     failed |= json_object_set_new(o, "isolation", shared_isolation(r->gate));
     failed |= json_object_set_new(o, "truncated", truncated_json(r, res->verdict));
     failed |= json_object_set_new(o, "limit", limit_json(r, res->limit));
-    failed |= json_object_set_new(o, "environment", shared_environment(r->gate));
+    failed |= json_object_set_new(o, "environment", shared_interpreter(r->gate));
     failed |= json_object_set_new(o, "hint", res->hint[0] ? json_string(res->hint) : json_null());
     return json_whole(o, failed);
 }

@@ -66,7 +66,7 @@ int result_exit_status(const struct result *result);
 
 // Parts of the object that do not depend on the run.
 json_t *result_isolation(const struct caps *caps);
-json_t *result_environment(const struct keeper_facts *facts);
+json_t *result_interpreter(const struct keeper_facts *facts);
 
 // The whole object.  NULL when memory is out.
 json_t *result_json(const struct run *r, const struct result *result, const char *id);

@@ -94,8 +94,8 @@ static int finish_envs(void **state)
     env_porter_close(&gate);
     network_close(&gate);
     json_decref(gate.isolation);
-    json_decref(gate.environment);
-    gate.isolation = gate.environment = NULL;
+    json_decref(gate.interpreter);
+    gate.isolation = gate.interpreter = NULL;
     fd_close(&broker);
     fd_close(&porter);
     (void)nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);

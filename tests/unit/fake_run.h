@@ -68,10 +68,10 @@ static inline void fake_run_free(struct fake_run *f)
     json_decref(f->run.result);
     f->run.result = NULL;
     dump_forget(f->gate.isolation);
-    dump_forget(f->gate.environment);
+    dump_forget(f->gate.interpreter);
     json_decref(f->gate.isolation);
-    json_decref(f->gate.environment);
-    f->gate.isolation = f->gate.environment = NULL;
+    json_decref(f->gate.interpreter);
+    f->gate.isolation = f->gate.interpreter = NULL;
 }
 
 // As run.c takes a RESULT: an object, or the run is judged as a broken box.

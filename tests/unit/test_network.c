@@ -43,8 +43,8 @@ static int finish_network(void **state)
 {
     network_close(&gate);
     json_decref(gate.isolation);
-    json_decref(gate.environment);
-    gate.isolation = gate.environment = NULL;
+    json_decref(gate.interpreter);
+    gate.isolation = gate.interpreter = NULL;
     fd_close(&broker);
     return finish(state);
 }

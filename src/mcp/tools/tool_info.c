@@ -146,7 +146,7 @@ json_t *tool_info_json(struct mcp *m, const char *owner)
                                             bounds_seconds(m->config->artifact_ms), "quota_bytes",
                                             (json_int_t)m->config->artifact_bytes));
     if (facts && facts->interp)
-        failed |= json_object_set_new(o, "python", result_environment(facts));
+        failed |= json_object_set_new(o, "python", result_interpreter(facts));
     return json_whole(o, failed);
 }
 

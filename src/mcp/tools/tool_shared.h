@@ -34,8 +34,8 @@ bool tool_has_consent(struct mcp_call *c, json_t *answers);
 // What callers bring along, checked: 0, or -1 when the call was answered.
 int tool_check_inputs(struct mcp_call *c, json_t *arguments);
 
-// The rule set (run/network.h) that argument `network` asks for, new; NULL without one.  -1: the call
-// was answered.
+// The rule set (run/network.h) that argument `network` asks for, new; NULL without one.  -1: the
+// call was answered.
 int tool_network(struct mcp_call *c, json_t *arguments, json_t **ret_rules);
 
 // What arguments `environment` and `packages` say, at most one of them: the first borrowed, the

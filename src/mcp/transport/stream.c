@@ -102,7 +102,8 @@ static void keep(struct stream *s, struct stream_event *e)
         forget_first(s);
 }
 
-// ---- detached streams -----------------------------------------------------------------------------
+// ---- detached streams
+// -----------------------------------------------------------------------------
 
 static void on_timer(void *argument);
 

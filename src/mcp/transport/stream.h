@@ -32,7 +32,7 @@ enum {
     STREAM_BYTES_MAX = 1024 * 1024,      // the same
     STREAM_SHELF_MAX = 16,               // streams of one client besides connected ones
     STREAM_TOTAL_MAX = 64 * 1024 * 1024, // bytes stored for all clients together
-    STREAM_DETACHED_MS = 5 * 60 * 1000,    // time for a client to resume
+    STREAM_DETACHED_MS = 5 * 60 * 1000,  // time for a client to resume
     STREAM_ALIVE_S = 15,                 // proxies cut idle connections, some after 30 s
     STREAM_RETRY_MS = 1000,              // when a client should reconnect
     STREAM_SLOW = 1024 * 1024,           // backlog above which notifications are dropped
