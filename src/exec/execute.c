@@ -19,8 +19,8 @@
 // ---- the table ----------------------------------------------------------------------------------
 
 enum {
-    REST = EXECUTE_RUN | EXECUTE_BATCH | EXECUTE_SESSION,
-    RUNS = EXECUTE_RUN | EXECUTE_BATCH | EXECUTE_TOOL,
+    REST = EXECUTE_RUN | EXECUTE_BATCH | EXECUTE_SESSION | EXECUTE_BACK,
+    RUNS = EXECUTE_RUN | EXECUTE_BATCH | EXECUTE_TOOL | EXECUTE_BACK,
     ALL = REST | EXECUTE_TOOL,
     ARGS_MAX = 256,
     ARG_MAX_TOOL = 32768,
@@ -74,7 +74,7 @@ static const struct field file_rows[] = {
 
 const struct field execute_rows[] = {
     {.name = "code",
-     .on = EXECUTE_RUN | EXECUTE_ITEM | EXECUTE_TOOL,
+     .on = EXECUTE_RUN | EXECUTE_ITEM | EXECUTE_TOOL | EXECUTE_BACK,
      .type = FIELD_STRING,
      .required = true,
      .bound = BOUND_SOURCE,
@@ -84,7 +84,7 @@ const struct field execute_rows[] = {
                   "images and tables.",
      .into = INTO_CODE},
     {.name = "session",
-     .on = EXECUTE_RUN,
+     .on = EXECUTE_RUN | EXECUTE_BACK,
      .type = FIELD_STRING,
      .max = SESSION_NAME_CHARACTERS,
      .pattern = FORM_SESSION,
@@ -98,7 +98,7 @@ const struct field execute_rows[] = {
      .help = SESSION_HELP,
      INTO(TEXT, session)},
     {.name = "session_id",
-     .on = EXECUTE_RUN,
+     .on = EXECUTE_RUN | EXECUTE_BACK,
      .type = FIELD_STRING,
      .max = SESSION_NAME_CHARACTERS,
      .pattern = FORM_SESSION,

@@ -20,6 +20,7 @@ enum execute_surface {
     EXECUTE_SESSION = 1 << 3, // POST /sessions
     EXECUTE_CHECK = 1 << 4,   // POST /validate
     EXECUTE_TOOL = 1 << 5,    // tool execute_python
+    EXECUTE_BACK = 1 << 6,    // POST /executions
 };
 
 extern const struct field execute_rows[];

@@ -28,6 +28,11 @@
 #define FORM_BYTES_255(sign) FORM_BYTES(sign, "128", "86", "64")
 #define FORM_BYTES_1024(sign) FORM_BYTES(sign, "513", "342", "257")
 
+// An address without blanks: what net_url_rule() of net/policy.h surely takes.
+#define FORM_URL "^https?://[A-Za-z0-9.-]+(:[1-9][0-9]{0,3})?(/[!-~]*)?$"
+// Visible characters of ASCII.
+#define FORM_PLAIN "^[!-~]+$"
+
 // Text without control characters.
 #define FORM_PRINTABLE(times) "[^\\x00-\\x1f\\x7f]{" times "}$"
 

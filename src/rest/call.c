@@ -16,6 +16,7 @@
 #include "http/problem.h"
 #include "rest/batch.h"
 #include "rest/environments.h"
+#include "rest/executions.h"
 #include "rest/keys.h"
 #include "rest/ndjson.h"
 #include "run/rate.h"
@@ -52,6 +53,7 @@ void rest_free(struct rest_call *c)
     ndjson_free(c->stream);
     rest_job_free(c->job);
     batch_free(c->batch);
+    rest_watch_free(c->watch);
     keys_leave(c);
     if (c->key)
         keys_drop(TAKE_PTR(c->key));

@@ -31,10 +31,11 @@ struct batch;
 struct batches;
 struct keys;
 struct ndjson;
-struct rest_job;      // environments.c
-struct rest_moving;   // environment_files.c
-struct rest_download; // session_files.c
-struct rest_upload;   // session_files.c
+struct execution_watch; // executions.c
+struct rest_job;        // environments.c
+struct rest_moving;     // environment_files.c
+struct rest_download;   // session_files.c
+struct rest_upload;     // session_files.c
 
 // A table of routes that the HTTP server knows.
 struct rest_mount {
@@ -79,6 +80,7 @@ struct rest_call {
     struct rest_download *download;
     struct rest_upload *upload;
     struct batch *batch;
+    struct execution_watch *watch;
     struct rest_key *key;       // its answer is stored for repetitions
     struct rest_key *waits_for; // the call with this key that it repeats and waits for
     struct session_plan plan;
@@ -139,6 +141,11 @@ int rest_make_plan(struct rest_call *c, const char *name);
 // ---- handlers -----------------------------------------------------------------------------------
 
 void rest_execute(struct rest_call *c);
+void rest_post_execution(struct rest_call *c);
+void rest_list_executions(struct rest_call *c);
+void rest_get_execution(struct rest_call *c);
+void rest_read_execution(struct rest_call *c);
+void rest_delete_execution(struct rest_call *c);
 void rest_batch(struct rest_call *c);
 void rest_validate(struct rest_call *c);
 void rest_list_sessions(struct rest_call *c);

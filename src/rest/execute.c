@@ -121,7 +121,7 @@ static int check_memory(struct rest_call *c, const char *session)
     return -1;
 }
 
-static int check_session(struct rest_call *c, const char *session)
+int rest_check_session(struct rest_call *c, const char *session)
 {
     if (!session_is_id(session) && rest_make_plan(c, session) < 0)
         return -1;
@@ -145,7 +145,7 @@ void rest_execute(struct rest_call *c)
         request.has_stdin = request.stdin_open = true;
         request.on_ask = on_ask;
     }
-    if (named && check_session(c, request.session) < 0)
+    if (named && rest_check_session(c, request.session) < 0)
         return;
     request.plan = named && !session_is_id(request.session) ? &c->plan : NULL;
     if (!streams) {

@@ -11,4 +11,8 @@
 void rest_start(struct rest_call *c, struct exec_request *request,
                 void (*finish)(struct rest_call *c, struct exec *x));
 
+// Makes c->plan for a session that this names, and checks that what the call asks of it can be.
+// -1: answered.
+int rest_check_session(struct rest_call *c, const char *session);
+
 #endif

@@ -47,6 +47,7 @@ static json_t *parameters(const struct rest_route *r, const struct config *c)
         const char *name, *help, *pattern; // with the bounds
     } of_path[] = {
         {"id", "handle or name of a session", FORM_SESSION_GIVEN},
+        {"execution", "id of a background execution", FORM_SESSION_GIVEN},
         {"name", "name of an environment", FORM_ENV},
         {"job", "id of a job", FORM_JOB},
         {"path",
@@ -111,11 +112,31 @@ static json_t *answer_schema_of(const struct rest_route *r)
     return schema;
 }
 
+static void add_streams(json_t *kinds, const char *line)
+{
+    (void)json_object_update_new(
+        kinds, content("application/x-ndjson",
+                       json_pack("{s:s, s:o}", "description", "lines, each with this object",
+                                 "x-line", openapi_reference(line))));
+    (void)json_object_update_new(
+        kinds,
+        content("text/event-stream",
+                json_pack(
+                    "{s:s, s:o}", "description",
+                    "events, each with this object as data; for clients that prefer them in Accept",
+                    "x-line", openapi_reference(line))));
+}
+
 static json_t *answer_content(const struct rest_route *r)
 {
     if (r->handle == rest_get_file) { // for generators, which know no "*/*"
         json_t *kinds = content("application/octet-stream", bytes_schema());
         (void)json_object_update_new(kinds, content(r->answer, bytes_schema()));
+        return kinds;
+    }
+    if (r->handle == rest_read_execution) {
+        json_t *kinds = json_object();
+        add_streams(kinds, "Message");
         return kinds;
     }
     if (strchr(r->answer, '/'))
@@ -128,17 +149,7 @@ static json_t *answer_content(const struct rest_route *r)
     const char *line = line_of(r);
     if (!line)
         return kinds;
-    (void)json_object_update_new(
-        kinds, content("application/x-ndjson",
-                       json_pack("{s:s, s:o}", "description", "lines, each with this object",
-                                 "x-line", openapi_reference(line))));
-    (void)json_object_update_new(
-        kinds,
-        content("text/event-stream",
-                json_pack(
-                    "{s:s, s:o}", "description",
-                    "events, each with this object as data; for clients that prefer them in Accept",
-                    "x-line", openapi_reference(line))));
+    add_streams(kinds, line);
     return kinds;
 }
 

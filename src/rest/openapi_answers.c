@@ -187,6 +187,7 @@ static const struct answer answers[] = {
         "'execution'", {
         {"text", "string", "-output, or the value of the last expression"},
         {"stream", "string", "-stdout, stderr or result"},
+        {"offset", "integer", "-of a background execution: where the next line begins"},
         {"image", "string", "-a picture, base64"},
         {"format", "string", "-png, jpeg or svg"},
         {"display", "object", "-other representations of the displayed value, by MIME type"},
@@ -199,6 +200,30 @@ static const struct answer answers[] = {
         {"execution_id", "string", "-unique id of this execution"},
         {"session", "string", "-handle of the session"},
         {"execution", "Execution", "-the whole object"}}},
+    {"Background", "State of a background execution", {
+        {"execution_id", "string", "its id"},
+        {"state", "string", "running, finished, or failed: it could not run"},
+        {"created_at", "string", "time"},
+        {"elapsed_ms", "number", "since then, or until it ended"},
+        {"output_offset", "integer", "bytes of output so far"},
+        {"session", "string", "-handle of the session"},
+        {"verdict", "string", "-how it ended"},
+        {"execution", "Execution", "-the whole object, when it has ended"},
+        {"error", "Refusal", "-why it could not run"},
+        {"webhook", "WebhookState", "-the call to the webhook"}}},
+    {"WebhookState", "State of the call to a webhook", {
+        {"state", "string", "waiting, calling, delivered or failed"},
+        {"id", "string", "-its header Webhook-Id"},
+        {"status", "integer", "-of the receiver's answer"},
+        {"attempts", "integer", "-how many"},
+        {"error", "string", "-why it failed"}}},
+    {"Backgrounds", "Background executions of the caller", {
+        {"executions", "[Background]", "oldest first"},
+        {"total", "integer", "how many"}}},
+    {"ExecutionRemoved", "", {
+        {"execution_id", "string", "its id"},
+        {"cancelled", "boolean", "it was running and is being ended; its state follows"},
+        {"deleted", "boolean", "it had ended, and its result is forgotten"}}},
     {"BatchItem", "The result of an item of a batch", {
         {"index", "integer", "position in the request"},
         {"id", "string?", "what the caller calls it"},

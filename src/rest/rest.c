@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "rest/batch.h"
 #include "rest/call.h"
+#include "rest/executions.h"
 #include "rest/keys.h"
 #include "rest/metrics.h"
 #include "rest/openapi.h"
@@ -161,6 +162,7 @@ void rest_close(void)
         }
         rest_free(c);
     }
+    rest_drop_executions(rest);
     json_decref(rest->openapi);
     json_decref(rest->openapi_exact);
     keys_free(rest->keys);

@@ -16,6 +16,7 @@
 #include "rest/batch.h"
 #include "rest/call.h"
 #include "rest/environments.h"
+#include "rest/executions.h"
 #include "rest/look.h"
 
 // ---- bodies -------------------------------------------------------------------------------------
@@ -135,6 +136,41 @@ static const struct field validate_fields[] = {
 
 static const struct field execute_fields[] = {
     {.table = execute_rows, .on = EXECUTE_RUN},
+    {0},
+};
+
+static const struct field execution_fields[] = {
+    {.table = execute_rows, .on = EXECUTE_BACK},
+    {.name = "webhook",
+     .type = FIELD_STRING,
+     .min = 1,
+     .max = WEBHOOK_URL_MAX,
+     .pattern = FORM_URL,
+     .help = "address that is called with POST and the state of the execution when it has ended; "
+             "the key must be allowed to reach its host"},
+    {.name = "webhook_secret",
+     .type = FIELD_STRING,
+     .min = 1,
+     .max = WEBHOOK_SECRET_MAX,
+     .pattern = FORM_PLAIN,
+     .help = "key of the signature in the header Webhook-Signature, as the specification Standard "
+             "Webhooks describes it; never shown or logged"},
+    {0},
+};
+
+static const struct field execution_query[] = {
+    {.name = "wait",
+     .type = FIELD_NUMBER,
+     .max = REST_EXECUTION_WAIT_S,
+     .help = "seconds to wait for the end before answering (0)"},
+    {0},
+};
+
+static const struct field output_query[] = {
+    {.name = "offset",
+     .type = FIELD_INTEGER,
+     .max = 1L << 40,
+     .help = "where to begin: the 'offset' of the last line that you have (0)"},
     {0},
 };
 
@@ -321,6 +357,23 @@ const struct rest_route rest_routes[] = {
      .status = 200,
      .answer = "Execution", .errors = {400, 403, 404, 409, 413, 415, 503}, .handle = rest_execute,
      .operation = "execute", .summary = "Run code in a fresh box or in a session"},
+    {HTTP_POST, "/executions", .keyed = true, .body = BODY_JSON, .fields = execution_fields,
+     .status = 202, .answer = "Background", .errors = {400, 403, 404, 409, 413, 415, 503},
+     .handle = rest_post_execution, .operation = "start_execution",
+     .summary = "Run code in the background; it goes on when the client leaves"},
+    {HTTP_GET, "/executions", .status = 200, .answer = "Backgrounds",
+     .handle = rest_list_executions, .operation = "list_executions",
+     .summary = "Your background executions, oldest first, without their results"},
+    {HTTP_GET, "/executions/{execution}", .query = execution_query, .status = 200,
+     .answer = "Background", .errors = {400, 404, 503}, .handle = rest_get_execution,
+     .operation = "get_execution", .summary = "State of a background execution, and its result"},
+    {HTTP_DELETE, "/executions/{execution}", .status = 200, .answer = "ExecutionRemoved",
+     .errors = {404}, .handle = rest_delete_execution, .operation = "cancel_execution",
+     .summary = "Cancel a background execution; of one that has ended, forget the result"},
+    {HTTP_GET, "/executions/{execution}/output", .query = output_query, .status = 200,
+     .answer = "application/x-ndjson", .errors = {400, 404, 503}, .handle = rest_read_execution,
+     .operation = "read_output",
+     .summary = "A stream of the output, from an offset on, while it runs and later"},
     {HTTP_POST, "/batch", .keyed = true, .body = BODY_JSON, .fields = batch_fields, .status = 200,
      .answer = "Batch", .errors = {400, 403, 404, 409, 413, 415, 503}, .handle = rest_batch,
      .operation = "batch", .summary = "Run many pieces of code, each in a fresh box"},
@@ -516,6 +569,7 @@ static enum route_found match(const char *pattern, const char *path, size_t leng
         else if (want == 6 && strncmp(pattern + 1, "{job}", 5) == 0)
             r = decode(path + at + 1, have - 1, ret->job, sizeof ret->job);
         else if ((want == 5 && strncmp(pattern + 1, "{id}", 4) == 0) ||
+                 (want == 12 && strncmp(pattern + 1, "{execution}", 11) == 0) ||
                  (want == 7 && strncmp(pattern + 1, "{name}", 6) == 0))
             r = decode_id(path + at + 1, have - 1, ret->id, sizeof ret->id);
         else if (have != want || memcmp(pattern, path + at, want) != 0)

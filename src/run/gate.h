@@ -58,6 +58,7 @@ struct gate {
     struct live_box *(*take_warm_box)(struct gate *g, const struct warm_box_ask *ask);
     struct env_porter *porter;       // env_porter.c; NULL: there was never one
     struct checks *checks;           // check.c; NULL: nothing was checked yet
+    struct backgrounds *backgrounds; // exec/background.h; NULL: no run is in the background
     unsigned checking;               // sources that are being checked
     json_t *isolation, *interpreter; // result.c: the same for every run; NULL: to be made
     struct store *store;             // NULL: artifacts are not kept

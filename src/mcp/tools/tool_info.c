@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "exec/background.h"
 #include "mcp/protocol/bounds.h"
 #include "mcp/tools/schema_words.h"
 #include "mcp/tools/tool_shared.h"
@@ -137,7 +138,7 @@ json_t *tool_info_json(struct mcp *m, const char *owner)
         o, "runs",
         json_pack("{s:i, s:i, s:i}", "running", m->gate ? (int)m->gate->running : 0, "background",
                   (int)tool_runs_background(runs), "background_maximum",
-                  (int)tool_runs_background_max(m->gate)));
+                  (int)background_most(m->gate)));
     failed |= json_object_set_new(o, "sessions", sessions_info(m));
     failed |= json_object_set_new(o, "shared_folders", shares_json(facts));
     failed |= json_object_set_new(o, "network_rules", network_shown(m->gate, owner, NULL));

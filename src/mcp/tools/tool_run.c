@@ -31,7 +31,6 @@ struct tool_runs *tool_runs_new(struct mcp *m)
     t->mcp = m;
     t->begin_ms = clock_ms();
     TAILQ_INIT(&t->all);
-    TAILQ_INIT(&t->background);
     return t;
 }
 

@@ -13,8 +13,6 @@
 
 struct tool_runs; // of a server
 
-enum { TOOL_RUNS_BACKGROUND_MAX = 64, TOOL_RUNS_MAX = 256 };
-
 // Answers the call in the form of another server (compat/sets.h), from the object of the run, or
 // from NULL and the error.  All are borrowed; the arguments are those of the plan.
 typedef void (*tool_run_present)(struct mcp_call *c, json_t *arguments, json_t *object,
@@ -33,7 +31,6 @@ struct tool_runs *tool_runs_new(struct mcp *m);
 void tool_runs_free(struct tool_runs *t);
 int64_t tool_runs_uptime_ms(const struct tool_runs *t);
 unsigned tool_runs_background(const struct tool_runs *t); // how many still run
-unsigned tool_runs_background_max(const struct gate *g);  // at one time
 
 // Starts the run.  The call is answered when the run is over, or at once with `background`.  Takes
 // what the request owns, also on failure.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tool_run_background: see tool_run.h and tool_run_internal.h.  Runs that no call waits for: how
-// many there may be, how long their results are kept, and check_run.  Runs in the gate.
+// tool_run_background: see tool_run.h and tool_run_internal.h.  Runs that no call waits for
+// (exec/background.h), and check_run.  Runs in the gate.
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,101 +15,33 @@
 #include "mcp/tools/tools.h"
 #include "run/gate.h"
 
-enum {
-    TTL_MS = 3600 * 1000,
-    WAITERS_MAX = 16, // calls that wait for one run
-};
+enum { WAITERS_MAX = 16 }; // calls that wait for one run
 
 // ---- how many -----------------------------------------------------------------------------------
 
+static struct tool_run *run_of(struct background *b)
+{
+    return b ? (struct tool_run *)((char *)b - offsetof(struct tool_run, back)) : NULL;
+}
+
+static void drop(struct background *b)
+{
+    tool_run_free(run_of(b));
+}
+
 unsigned tool_runs_background(const struct tool_runs *t)
 {
-    unsigned n = 0;
-    const struct tool_run *run;
-    TAILQ_FOREACH (run, &t->background, back)
-        n += !run->done;
-    return n;
-}
-
-// At most TOOL_RUNS_BACKGROUND_MAX entries, so there is no timer: every lookup expires old ones.
-static void expire(struct tool_runs *t)
-{
-    struct tool_run *run, *next;
-    int64_t now_ms = clock_ms();
-    for (run = TAILQ_FIRST(&t->background); run; run = next) {
-        next = TAILQ_NEXT(run, back);
-        if (run->done && run->end_ms <= now_ms)
-            tool_run_free(run);
-    }
-}
-
-static unsigned count_of(const struct tool_runs *t, const char *owner, bool running)
-{
-    unsigned n = 0;
-    const struct tool_run *run;
-    TAILQ_FOREACH (run, &t->background, back)
-        n += strcmp(run->owner, owner) == 0 && !(running && run->done);
-    return n;
-}
-
-// With several owners, none gets more than half.
-static unsigned share_of(const char *owner, unsigned all)
-{
-    return owner[0] ? (all + 1) / 2 : all;
-}
-
-// The oldest result of `owner`; with NULL, of the owner that has most.
-static struct tool_run *find_oldest(struct tool_runs *t, const char *owner)
-{
-    struct tool_run *run, *best = NULL;
-    unsigned most = 0;
-    TAILQ_FOREACH (run, &t->background, back) {
-        if (!run->done || (owner && strcmp(run->owner, owner) != 0))
-            continue;
-        if (owner)
-            return run;
-        unsigned count = count_of(t, run->owner, false);
-        if (count > most) {
-            best = run;
-            most = count;
-        }
-    }
-    return best;
-}
-
-// Makes room for one more run of this owner.  Never removes a result of an owner that has fewer.
-static bool make_room(struct tool_runs *t, const char *owner)
-{
-    expire(t);
-    unsigned own = count_of(t, owner, false);
-    struct tool_run *oldest = NULL;
-    if (own >= share_of(owner, TOOL_RUNS_BACKGROUND_MAX))
-        oldest = find_oldest(t, owner);
-    else if (t->background_count < TOOL_RUNS_BACKGROUND_MAX)
-        return true;
-    else
-        oldest = find_oldest(t, NULL);
-    if (oldest)
-        tool_run_free(oldest);
-    return oldest != NULL;
-}
-
-// Background runs leave a quarter of all runs to the foreground.
-unsigned tool_runs_background_max(const struct gate *g)
-{
-    unsigned most = g && g->runs_max ? g->runs_max - g->runs_max / 4 : TOOL_RUNS_MAX;
-    return most < TOOL_RUNS_BACKGROUND_MAX ? most : TOOL_RUNS_BACKGROUND_MAX;
+    return background_going_on(t->mcp->gate, NULL);
 }
 
 bool background_admits(struct mcp_call *c)
 {
-    struct tool_runs *t = mcp_tool_runs(c->mcp);
-    unsigned most = tool_runs_background_max(c->mcp->gate), own = count_of(t, c->owner, true);
-    if (own < share_of(c->owner, most) && make_room(t, c->owner))
+    struct err e;
+    if (background_admit(c->mcp->gate, c->owner, &e) == 0)
         return true;
     tool_error(c, err_code_name(ERR_BUSY),
-               "wait for one of them with check_run, or run it without background",
-               "%u of your runs are going on in the background already", own);
+               "wait for one of them with check_run, or run it without background", "%s",
+               e.message);
     return false;
 }
 
@@ -130,18 +63,17 @@ void background_leave(struct tool_run *run)
         w->call->work = NULL;
         waiter_free(w);
     }
-    if (run->in_background) {
-        TAILQ_REMOVE(&run->runs->background, run, back);
-        run->runs->background_count--;
-    }
+    if (run->back.drop)
+        background_remove(&run->back);
 }
 
 void background_begin(struct tool_run *run, struct mcp_call *c)
 {
     char text[384];
-    run->in_background = true;
-    TAILQ_INSERT_TAIL(&run->runs->background, run, back);
-    run->runs->background_count++;
+    run->back.gate = c->mcp->gate;
+    snprintf(run->back.owner, sizeof run->back.owner, "%s", run->owner);
+    memcpy(run->back.id, run->id, sizeof run->back.id);
+    run->back.drop = background_add(&run->back) == 0 ? drop : NULL;
     snprintf(text, sizeof text,
              "started in the background as run %s\nCall check_run with {\"execution_id\": \"%s\", "
              "\"wait\": 30} until its state is finished.",
@@ -175,7 +107,7 @@ void background_finish(struct tool_run *run)
 {
     struct waiter *w;
     run->done = true;
-    run->end_ms = clock_ms() + TTL_MS;
+    background_end(&run->back);
     for (int part = 0; part < OUTPUT_PART_MAX; part++)
         progress_tell_updated(run, (enum output_part)part);
     while ((w = TAILQ_FIRST(&run->waiters))) {
@@ -189,12 +121,7 @@ void background_finish(struct tool_run *run)
 
 static struct tool_run *find(struct tool_runs *t, const char *owner, const char *id)
 {
-    struct tool_run *run;
-    expire(t);
-    TAILQ_FOREACH (run, &t->background, back)
-        if (strcmp(run->id, id) == 0 && strcmp(run->owner, owner) == 0)
-            return run;
-    return NULL;
+    return run_of(background_find(t->mcp->gate, owner, id, drop));
 }
 
 json_t *tool_run_live(struct mcp *m, const char *owner, const char *id, enum output_part part)

@@ -8,7 +8,8 @@
 //   2. run->call is set as long as a call of the foreground waits; it is cleared before that call
 //      ends or is cancelled.
 //   3. run->exec is set from exec_start() until on_done(), which comes exactly once.
-//   4. A background run is in the list `background` as well; its waiters are calls of
+//   4. A background run is in the gate's list of them as well (exec/background.h); its waiters are
+//   calls of
 //      tool_run_check().
 
 #ifndef CONSTRICTOR_MCP_TOOLS_TOOL_RUN_INTERNAL_H
@@ -17,6 +18,7 @@
 #include <sys/queue.h>
 
 #include "base/timer.h"
+#include "exec/background.h"
 #include "exec/exec.h"
 #include "mcp/tools/answer.h"
 #include "mcp/tools/tool_run.h"
@@ -37,19 +39,20 @@ struct tool_run {
     json_t *arguments;
     struct session_plan plan; // of a session that is opened for it
     struct timer tick;
-    int64_t begin_us, end_ms;   // end_ms: when a background run is forgotten
+    int64_t begin_us;
     uint64_t seen[RUN_STREAMS]; // bytes of output that were counted
     uint64_t lines;
     enum run_stream latest;
     size_t code_length;
     // Of a background run that is done: its answer, or the error.
-    bool background, in_background, done, is_error;
+    bool background, done, is_error;
+    struct background back; // of a background run; drop is NULL before it is in the list
     tool_run_present present;
     json_t *content, *object;
     struct err error;
     unsigned waiter_count;
     TAILQ_HEAD(, waiter) waiters;
-    TAILQ_ENTRY(tool_run) all, back;
+    TAILQ_ENTRY(tool_run) all;
 };
 
 TAILQ_HEAD(tool_run_list, tool_run);
@@ -57,8 +60,7 @@ TAILQ_HEAD(tool_run_list, tool_run);
 struct tool_runs {
     struct mcp *mcp;
     int64_t begin_ms;
-    struct tool_run_list all, background; // oldest first
-    unsigned background_count;
+    struct tool_run_list all;
     size_t code_length; // bytes of code of all runs
 };
 
