@@ -10,7 +10,7 @@ OPTIONS := --prefix=$(abspath $(PREFIX)) -Dwerror=$(if $(filter true 1,$(CI)),tr
 QUIET    = $$(ninja --help 2>&1 | grep -om1 -e --quiet) # which Ubuntu 22.04 does not know
 
 .DEFAULT_GOAL := all
-.PHONY: all help serve dev serve-http test test-unit test-api test-user test-v2 test-cpython bench fuzz conformance rows mcpb wheel npm tarball image install uninstall format lint clean FORCE
+.PHONY: all help serve dev serve-http test test-unit test-api test-user test-v2 test-cpython bench fuzz conformance rows mcpb wheel npm tarball image deb install uninstall format lint clean FORCE
 
 all: $(BUILD)/.options ## build build/constrictor and build/python
 	@tools/progress build ninja -C $(BUILD)
@@ -94,6 +94,10 @@ tarball: ## the program that runs where it is unpacked, in build/tarball
 
 image: ## the container image, with docker, podman or buildah (DATA=1: with the data stack; BASE=IMAGE; TAG)
 	@tools/image $(if $(BASE),--base $(BASE)) $(if $(DATA),--data) $(TAG)
+
+deb: ## the Debian package, in build/deb (lintian looks at it)
+	@tools/setup build
+	@tools/deb
 
 install: all ## install below DESTDIR and PREFIX (/usr/local)
 	@DESTDIR='$(DESTDIR)' meson install -C $(BUILD) --no-rebuild --quiet

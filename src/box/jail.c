@@ -519,6 +519,9 @@ static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
     // Memory files of this pid namespace and those below cannot be executed.  Only the host's root
     // may say so, and it is no boundary (code can be mapped): so best effort.  Linux 6.3.
     (void)file_write_at(proc_fd, "sys/vm/memfd_noexec", "2");
+    // When memory runs out the kernel ends a box first, and not the server beside it. All boxes
+    // inherit this.
+    (void)file_write_at(proc_fd, "self/oom_score_adj", "1000");
     open_parts(plan);
     become_root(plan);
     if (mount("root", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=0755") < 0 ||

@@ -122,6 +122,43 @@ static int open_socket(struct listener *l, struct err *e)
     return l->fd < 0 ? bind_failed(c, -l->fd, e) : 0;
 }
 
+// A listening socket that the service manager opened for this process (sd_listen_fds(3)).
+static bool is_activated(void)
+{
+    const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+    return pid && count && strtoll(pid, NULL, 10) == getpid();
+}
+
+// SECURITY: its address takes the place of --host, so that a public one needs a key as well.
+static int take_socket(struct listener *l, struct config *c, struct err *e)
+{
+    enum { FIRST = 3 };
+    static const char hint[] = "give the socket unit one line: ListenStream=127.0.0.1:8000";
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address, size = sizeof(int);
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    int listens = 0;
+    if (strcmp(getenv("LISTEN_FDS"), "1") != 0)
+        return err_set(e, ERR_USAGE, 0, hint, "the service manager passed %s sockets",
+                       getenv("LISTEN_FDS"));
+    if (getsockname(FIRST, (struct sockaddr *)&address, &length) < 0 ||
+        getsockopt(FIRST, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens ||
+        (address.ss_family != AF_INET && address.ss_family != AF_INET6) ||
+        getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return err_set(e, ERR_USAGE, 0, hint,
+                       "the socket of the service manager does not listen for TCP");
+    snprintf(c->host, sizeof c->host, strchr(host, ':') ? "[%s]" : "%s", host);
+    c->port = (typeof(c->port))strtoul(port, NULL, 10);
+    (void)unsetenv("LISTEN_PID");
+    (void)unsetenv("LISTEN_FDS");
+    (void)unsetenv("LISTEN_FDNAMES");
+    if (fcntl(FIRST, F_SETFD, FD_CLOEXEC) < 0 || fd_set_nonblock(FIRST, true) < 0)
+        return err_set(e, ERR_SYSTEM, errno, NULL, "take the socket of the service manager");
+    l->fd = FIRST;
+    return 0;
+}
+
 // Finds the address to tell clients.
 static int find_url(struct listener *l, struct err *e)
 {
@@ -343,17 +380,21 @@ static int add_peers(struct keeper_plan *plan, struct err *e)
     return 0;
 }
 
-static int cmd_serve(const struct config *c, int argc, char **argv)
+static int cmd_serve(const struct config *given, int argc, char **argv)
 {
     static struct listener l;
+    static struct config own;
+    const struct config *c = &own;
     int before;
     struct err e;
     (void)argc;
     (void)argv;
+    own = *given; // the lists stay those of `given`
     l = (struct listener){
         .config = c, .fd = -1, .with_key = c->api_keys.count || c->api_key_file[0]};
-    if (network_check_config(c, false, &e) < 0 || door_check_bind(c, &e) < 0 ||
-        open_socket(&l, &e) < 0 || find_url(&l, &e) < 0)
+    if (network_check_config(c, false, &e) < 0 ||
+        (is_activated() && take_socket(&l, &own, &e) < 0) || door_check_bind(c, &e) < 0 ||
+        (l.fd < 0 && open_socket(&l, &e) < 0) || find_url(&l, &e) < 0)
         return cli_fail(&e, false);
     struct keeper_plan plan = {
         .config = c,

@@ -29,6 +29,7 @@
 #include "keeper/denied.h"
 #include "keeper/fdlimit.h"
 #include "keeper/keeper_internal.h"
+#include "keeper/oom.h"
 #include "keeper/poller.h"
 #include "keeper/rights.h"
 
@@ -219,6 +220,7 @@ static void on_timer(struct keeper *k)
     uint64_t times;
     (void)!read(k->timer, &times, sizeof times); // only says that it fired
     k->timer_set = false;
+    oom_look();
     keeper_zygote_tick(k);
     stock_refill(&k->stock);
     stock_tick(&k->stock);
@@ -381,6 +383,8 @@ static void on_signal(struct keeper *k)
         default: k->stopping = true; signal_gate(k, SIGTERM); // the gate decides how to end
         }
     }
+    if (k->stopping)
+        notify_say(&k->notify, "STOPPING=1");
 }
 
 static void loop(struct keeper *k)
@@ -404,6 +408,7 @@ static void loop(struct keeper *k)
             case TAG_TIMER: on_timer(k); break;
             case TAG_SIGNAL: on_signal(k); break;
             case TAG_PARENT: on_parent(k); break;
+            case TAG_NOTIFY: notify_tick(&k->notify, k->gate > 0 && !k->watchdog.noticed); break;
             case TAG_BROKER: helper_event(&k->broker.helper, events[i].events); break;
             case TAG_PORTER: helper_event(&k->porter.helper, events[i].events); break;
             case TAG_SAMPLER: helper_event(&k->sampler.helper, events[i].events); break;
@@ -483,6 +488,8 @@ static int start(struct keeper *k, struct err *e)
         r = open_loop(k, e);
     if (r == 0)
         r = watch_parent(k, e);
+    if (r == 0 && k->notify.timer >= 0 && keeper_watch_fd(k, k->notify.timer, TAG_NOTIFY) < 0)
+        r = err_set(e, ERR_SYSTEM, errno, NULL, "epoll_ctl");
     stock_set_epoll(&k->stock, k->epoll);
     sampler_open(&k->sampler, &k->stock, k->epoll);
     watchdog_open(&k->watchdog);
@@ -511,6 +518,7 @@ int keeper_run(const struct keeper_plan *plan, int *ret_status, struct err *e)
     k.gate_sock = k.epoll = k.timer = k.signals = k.parent = -1;
     k.folder.folder = k.folder.lock = k.folder.parent = -1;
     k.zygote.pid = k.zygote.pidfd = k.zygote.sock = k.zygote.log = -1;
+    notify_open(&k.notify);
     int r = start(&k, e);
     if (r == 0) {
         loop(&k);
@@ -528,5 +536,6 @@ int keeper_run(const struct keeper_plan *plan, int *ret_status, struct err *e)
     fd_close(&k.timer);
     fd_close(&k.signals);
     fd_close(&k.parent);
+    notify_close(&k.notify);
     return r;
 }

@@ -7,6 +7,7 @@
 
 #include "keeper/broker.h"
 #include "keeper/keeper.h"
+#include "keeper/notify.h"
 #include "keeper/pending.h"
 #include "keeper/porter.h"
 #include "keeper/sampler.h"
@@ -31,6 +32,7 @@ struct keeper {
     struct keeper_porter porter;
     struct sampler sampler;
     struct watchdog watchdog;
+    struct notify notify;
     struct state folder; // held for life; a new gate gets the same
     int gate_sock, epoll, timer, signals, parent;
     bool timer_set;

@@ -60,6 +60,7 @@ static void zygote_warm(struct keeper *k)
     k->retry_ms = 0;
     k->stock.zygote_sock = k->zygote.sock;
     announce_ready(&k->stock, &k->zygote);
+    notify_say(&k->notify, "READY=1\nSTATUS=boxes are ready");
     keeper_serve_pending(k);
     stock_refill(&k->stock);
 }

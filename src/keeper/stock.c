@@ -21,6 +21,7 @@
 #include "base/sys.h"
 #include "box/net.h"
 #include "keeper/denied.h"
+#include "keeper/oom.h"
 #include "keeper/poller.h"
 #include "wire/frame.h"
 
@@ -592,6 +593,7 @@ void stock_exited(struct stock *s, const struct wire_exited *m)
     if ((stock_is_handed_out(b) || b->state == BOX_DYING) && !b->answered) {
         struct wire_usage usage;
         stock_look(b, &usage);
+        usage.machine_oom = b->end == END_OWN && oom_was_recent();
         if (s->caps->cgroups.driver == &watch_driver) {
             // The processes are gone from /proc; their usage is what their init waited for.
             if (usage.cpu_user_us < m->cpu_user_us)

@@ -159,7 +159,8 @@ enum stock_tag {
     TAG_BROKER,
     TAG_PORTER,
     TAG_DENIED,
-    TAG_SAMPLER
+    TAG_SAMPLER,
+    TAG_NOTIFY
 };
 static inline uint64_t stock_tag(enum stock_tag tag, uint64_t value)
 {

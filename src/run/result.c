@@ -113,8 +113,21 @@ static void judge_failure(const struct run *r, struct result *res)
     }
 }
 
+// Killed although it was within its own limit, while the kernel was making room.
+static bool fell_to_the_machine(const struct run *r)
+{
+    bool killed =
+        !r->has_exit || (WIFSIGNALED(r->exit_status) && WTERMSIG(r->exit_status) == SIGKILL);
+    return killed && r->ended.usage.machine_oom;
+}
+
 static void judge_exit(const struct run *r, struct result *res)
 {
+    if (fell_to_the_machine(r)) {
+        res->verdict = VERDICT_OUT_OF_MEMORY;
+        res->signal = SIGKILL;
+        return;
+    }
     if (!r->has_exit) {
         // No EXIT frame came: the box's init was killed from outside.
         res->verdict = VERDICT_LOST;
@@ -223,6 +236,12 @@ static void set_hint(const struct run *r, struct result *res)
                 res->hint, sizeof res->hint,
                 "the code called the kernel in a way that boxes do not allow (32-bit or x32 system "
                 "calls); use 64-bit programs and libraries");
+        else if (res->verdict == VERDICT_OUT_OF_MEMORY)
+            snprintf(res->hint, sizeof res->hint,
+                     "the machine, or the container around the server, ran out of memory, and the "
+                     "kernel ended the code; "
+                     "work in smaller pieces, or ask the operator for more memory or fewer runs at "
+                     "once");
         else if (res->verdict == VERDICT_LOST && r->ended.end == END_STALL)
             snprintf(res->hint, sizeof res->hint,
                      "the box was ended because it stalled the server; use fewer processes and "

@@ -111,7 +111,8 @@ enum wire_end {
     END_MAX
 };
 
-// Usage as the kernel counted it; UINT64_MAX: not measured, but the two *_hits are 0 then.
+// Usage as the kernel counted it; UINT64_MAX: not measured, but the *_hits and machine_oom are 0
+// then.
 struct wire_usage {
     uint64_t cpu_user_us;
     uint64_t cpu_system_us;
@@ -119,6 +120,7 @@ struct wire_usage {
     uint64_t peak_processes;
     uint64_t memory_hits;  // OOM kills in this box
     uint64_t process_hits; // forks refused by the process limit
+    uint64_t machine_oom; // 1: the machine or container had no memory left about when the box ended
     uint64_t scratch_free_bytes;
     uint64_t scratch_free_inodes;
 };

@@ -50,6 +50,7 @@ enum happened {
     INODES_OUT = 1 << 3,
     UNMEASURED = 1 << 4, // the keeper knows nothing
     WATCHED = 1 << 5,    // no cgroups here
+    MACHINE_OOM = 1 << 6,
 };
 
 static const struct verdict_case {
@@ -143,6 +144,12 @@ static const struct verdict_case {
     {"broken box", END_PROTOCOL, 0, false, 0, NULL, VERDICT_LOST, LIMIT_NONE, 125, 0},
     {"broken report", END_PROTOCOL, 0, false, 0, "[]", VERDICT_LOST, LIMIT_NONE, 125, 0},
     // an OOM kill counts whatever else was noticed
+    {"the machine is out of memory", END_OWN, MACHINE_OOM, true, KILLED(SIGKILL), NULL,
+     VERDICT_OUT_OF_MEMORY, LIMIT_NONE, 137, SIGKILL},
+    {"the same, and init was killed", END_OWN, MACHINE_OOM, false, 0, NULL, VERDICT_OUT_OF_MEMORY,
+     LIMIT_NONE, 137, SIGKILL},
+    {"the same, and the code failed by itself", END_OWN, MACHINE_OOM, true, KILLED(SIGSEGV), NULL,
+     VERDICT_ERROR, LIMIT_NONE, 139, SIGSEGV},
     {"OOM and wall", END_WALL, OOM_KILL, false, 0, NULL, VERDICT_OUT_OF_MEMORY, LIMIT_MEMORY, 137,
      0},
     {"OOM and a result", END_DONE, OOM_KILL, false, 0, "{\"exit_code\": 0}", VERDICT_OUT_OF_MEMORY,
@@ -163,9 +170,10 @@ static void prepare(const struct verdict_case *c)
     r->has_exit = c->has_exit;
     r->exit_status = c->exit_status;
     if (c->happened & UNMEASURED)
-        *u = (struct wire_usage){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
+        *u = (struct wire_usage){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 0,
                                  0,          0,          UINT64_MAX, UINT64_MAX};
     u->memory_hits = c->happened & OOM_KILL ? 2 : 0;
+    u->machine_oom = (c->happened & MACHINE_OOM) != 0;
     u->process_hits = c->happened & FORK_REFUSED ? 9 : 0;
     if (c->happened & SCRATCH_FULL)
         u->scratch_free_bytes = 0;

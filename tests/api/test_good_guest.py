@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A good guest: what the machine around the server feels of it."""
+
+import os
+import pathlib
+
+import pytest
+from conftest import children, descendants, open_cli
+
+
+@pytest.fixture(scope="module")
+def cli(program):
+    with open_cli(program) as cli:
+        yield cli
+
+
+def score(pid):
+    return int(pathlib.Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+
+def test_the_kernel_ends_a_box_before_the_server_when_memory_runs_out(cli):
+    """Whatever score the server was started with: the processes that run code have the highest."""
+    run = cli.ready("print('ready', flush=True)\nimport time\ntime.sleep(600)", "--python", "/usr/bin/python3")
+    own = score(os.getpid())
+    keeper, scores = run.pid, {pid: score(pid) for pid in descendants(run.pid)}
+    assert score(keeper) == own
+    assert 1000 in scores.values(), scores
+    assert own == 1000 or {scores[pid] for pid in children(keeper)} & {own}, scores  # the gate is no box
+    run.terminate()
+    run.wait(600)
+    run.stdout.close()
+    run.stderr.close()
+
+
+def test_a_box_cannot_make_itself_less_likely_to_be_ended(cli):
+    done = cli.run("try: open('/proc/self/oom_score_adj', 'w').write('-1000')\nexcept OSError as e: print('refused')",
+                   "--python", "/usr/bin/python3")
+    assert done.stdout == "refused\n", done
