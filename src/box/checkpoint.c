@@ -25,7 +25,7 @@
 // What a sleeper waits for.
 enum sleeper_command { COMMAND_SLEEP, COMMAND_GO, COMMAND_COPY };
 
-struct slot {
+struct sleeper {
     _Atomic uint32_t command;
     _Atomic uint32_t kind; // enum checkpoint_kind
     _Atomic int32_t pid;
@@ -46,8 +46,8 @@ static struct area {
     uint32_t why;         // enum checkpoint_why of the last change
     uint32_t previous;    // the one before it
     int32_t status;
-    _Atomic uint32_t settling; // 1 + slot of the one that was woken and has not settled yet
-    struct slot slots[CHECKPOINT_SLOTS];
+    _Atomic uint32_t settling; // 1 + number of the one that was woken and has not settled yet
+    struct sleeper sleepers[CHECKPOINT_SLEEPERS];
     // The valid one of two: a process that dies while writing leaves the other.
     _Atomic uint32_t board;
     struct board boards[2];
@@ -59,7 +59,7 @@ static struct area {
 static uint64_t memory_limit;
 static uint32_t process_limit;
 
-// Wakes all waiters: one that was killed a moment ago, whose slot another process has now, may
+// Wakes all waiters: one that was killed a moment ago, whose place in the table another process has now, may
 // still be among them, and waking only one could wake that one.
 static void wake(_Atomic uint32_t *word)
 {
@@ -173,8 +173,8 @@ int checkpoint_begin(void)
 
 static int take_slot(uint32_t fork_number, uint32_t serial, enum checkpoint_kind kind, bool keep)
 {
-    for (int i = 0; i < CHECKPOINT_SLOTS; i++) {
-        struct slot *s = &area->slots[i];
+    for (int i = 0; i < CHECKPOINT_SLEEPERS; i++) {
+        struct sleeper *s = &area->sleepers[i];
         if (atomic_load(&s->kind) != CHECKPOINT_FREE)
             continue;
         s->command = COMMAND_SLEEP;
@@ -197,7 +197,7 @@ static void forget_signals(const sigset_t *all)
 }
 
 // The life of a sleeper.  All signals are blocked.
-static void sleep_in(struct slot *s, const sigset_t *all, struct checkpoint_wake *ret)
+static void sleep_in(struct sleeper *s, const sigset_t *all, struct checkpoint_wake *ret)
 {
     bool consumed = true;
     for (;;) {
@@ -235,7 +235,7 @@ int checkpoint_park(uint32_t fork_number, uint32_t serial, enum checkpoint_kind 
     int i = take_slot(fork_number, serial, kind, keep);
     if (i < 0)
         return i;
-    struct slot *s = &area->slots[i];
+    struct sleeper *s = &area->sleepers[i];
     sigset_t all, before;
     sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &before);
@@ -254,43 +254,43 @@ int checkpoint_reserve(uint32_t fork_number, uint32_t serial)
 {
     int i = area ? take_slot(fork_number, serial, CHECKPOINT_TIP, false) : -EINVAL;
     if (i >= 0)
-        atomic_store(&area->slots[i].pid, (int32_t)getpid());
+        atomic_store(&area->sleepers[i].pid, (int32_t)getpid());
     return i;
 }
 
-static struct slot *slot_at(int i)
+static struct sleeper *sleeper_at(int i)
 {
-    return area && i >= 0 && i < CHECKPOINT_SLOTS ? &area->slots[i] : NULL;
+    return area && i >= 0 && i < CHECKPOINT_SLEEPERS ? &area->sleepers[i] : NULL;
 }
 
-bool checkpoint_alive(int slot)
+bool checkpoint_alive(int number)
 {
-    struct slot *s = slot_at(slot);
+    struct sleeper *s = sleeper_at(number);
     int32_t pid = s ? atomic_load(&s->pid) : 0;
     return s && atomic_load(&s->kind) != CHECKPOINT_FREE && pid > 0 && kill(pid, 0) == 0;
 }
 
-// Both sides: makes the one in the slot the active process.
-static void call_up(struct slot *s, enum checkpoint_why why)
+// Both sides: makes the sleeper the active process.
+static void call_up(struct sleeper *s, enum checkpoint_why why)
 {
     area->why = why;
     area->previous = area->fork_number;
     area->fork_number = s->fork_number;
-    atomic_store(&area->settling, (uint32_t)(s - area->slots) + 1);
+    atomic_store(&area->settling, (uint32_t)(s - area->sleepers) + 1);
     atomic_store(&area->active, atomic_load(&s->pid));
     atomic_store(&s->command, s->keep ? COMMAND_COPY : COMMAND_GO);
     wake(&s->command);
 }
 
-int checkpoint_give_way(int slot, enum checkpoint_why why, int own, struct checkpoint_wake *ret)
+int checkpoint_give_way(int number, enum checkpoint_why why, int own, struct checkpoint_wake *ret)
 {
-    if (!checkpoint_alive(slot))
+    if (!checkpoint_alive(number))
         return -ESRCH;
     sigset_t all, before;
     sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &before);
-    struct slot *s = slot_at(own);
-    call_up(slot_at(slot), why);
+    struct sleeper *s = sleeper_at(own);
+    call_up(sleeper_at(number), why);
     while (!s)
         (void)sys_raw(SYS_exit_group, 0, 0, 0, 0, 0, 0);
     sleep_in(s, &all, ret);
@@ -298,9 +298,9 @@ int checkpoint_give_way(int slot, enum checkpoint_why why, int own, struct check
     return 0;
 }
 
-void checkpoint_drop(int slot)
+void checkpoint_drop(int number)
 {
-    struct slot *s = slot_at(slot);
+    struct sleeper *s = sleeper_at(number);
     if (!s || atomic_exchange(&s->kind, CHECKPOINT_FREE) == CHECKPOINT_FREE)
         return;
     int32_t pid = atomic_load(&s->pid);
@@ -344,11 +344,11 @@ long checkpoint_active(void)
 }
 
 // The youngest checkpoint of the fork whose process died; else the youngest tip of another fork.
-static struct slot *find_heir(void)
+static struct sleeper *find_heir(void)
 {
-    struct slot *best = NULL;
-    for (int i = 0; i < CHECKPOINT_SLOTS; i++) {
-        struct slot *s = &area->slots[i];
+    struct sleeper *best = NULL;
+    for (int i = 0; i < CHECKPOINT_SLEEPERS; i++) {
+        struct sleeper *s = &area->sleepers[i];
         uint32_t kind = atomic_load(&s->kind);
         if (kind == CHECKPOINT_FREE || atomic_load(&s->pid) <= 0 ||
             (kind == CHECKPOINT_STATE && s->fork_number != area->fork_number))
@@ -364,19 +364,19 @@ static struct slot *find_heir(void)
 
 bool checkpoint_reaped(long pid, int status)
 {
-    for (int i = 0; i < CHECKPOINT_SLOTS; i++)
-        if (atomic_load(&area->slots[i].pid) == pid)
-            atomic_store(&area->slots[i].kind, CHECKPOINT_FREE);
+    for (int i = 0; i < CHECKPOINT_SLEEPERS; i++)
+        if (atomic_load(&area->sleepers[i].pid) == pid)
+            atomic_store(&area->sleepers[i].kind, CHECKPOINT_FREE);
     if (pid != atomic_load(&area->active))
         return true;
     uint32_t settling = atomic_exchange(&area->settling, 0);
-    if (settling && settling <= CHECKPOINT_SLOTS) { // (4)
-        struct slot *s = &area->slots[settling - 1];
+    if (settling && settling <= CHECKPOINT_SLEEPERS) { // (4)
+        struct sleeper *s = &area->sleepers[settling - 1];
         if (atomic_exchange(&s->kind, CHECKPOINT_FREE) != CHECKPOINT_FREE &&
             atomic_load(&s->pid) > 0)
             (void)sys_raw(SYS_kill, atomic_load(&s->pid), SIGKILL, 0, 0, 0, 0);
     }
-    struct slot *heir = find_heir();
+    struct sleeper *heir = find_heir();
     if (!heir)
         return false;
     area->status = status;

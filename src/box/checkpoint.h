@@ -21,8 +21,8 @@
 // Invariants:
 //   (1) `active` is one pid.  A process that gives way sets it to the pid that it wakes, before it
 //       wakes it, so that init does not take its end for a crash.
-//   (2) a slot belongs to one sleeper; only the active process fills slots, only init
-//       empties them on a death, and a process that wakes for good empties its own.
+//   (2) each sleeper has a number.  Only the active process gives numbers; only init frees those
+//       of dead processes, and a process that wakes for good frees its own.
 //   (3) when the active process dies, init wakes the latest checkpoint of the same fork; without
 //       one, the tip of any other fork; without one, the box ends as it does without forks.
 //   (4) a process that was woken and dies before checkpoint_settled() takes its checkpoint with it,
@@ -40,7 +40,7 @@
 #include <stdint.h>
 
 enum {
-    CHECKPOINT_SLOTS = 96, // sleepers at one time; usually the limit of processes comes first
+    CHECKPOINT_SLEEPERS = 96, // sleepers at one time; usually the limit of processes comes first
     CHECKPOINT_BOARD_MAX = 64 << 10 // bytes of notes
 };
 
@@ -72,22 +72,22 @@ uint32_t checkpoint_process_limit(void);
 // moved earlier.
 int checkpoint_begin(void);
 
-// Makes a copy and lets it sleep.  Returns its slot; in the copy, once it has been woken,
+// Makes a copy and lets it sleep.  Returns its number; in the copy, once it has been woken,
 // CHECKPOINT_WOKEN with `ret`.  `keep`: when woken it makes another copy of itself, which goes on,
 // and sleeps again.
-enum { CHECKPOINT_WOKEN = CHECKPOINT_SLOTS };
+enum { CHECKPOINT_WOKEN = CHECKPOINT_SLEEPERS };
 int checkpoint_park(uint32_t fork_number, uint32_t serial, enum checkpoint_kind kind, bool keep,
                     struct checkpoint_wake *ret);
 
-// A slot for the calling process itself, to sleep in when it gives way.
+// A number for the calling process itself, which will sleep when it gives way.
 int checkpoint_reserve(uint32_t fork_number, uint32_t serial);
-// Wakes the one in `slot`, then ends (`own` negative) or sleeps in its own slot and returns when it
-// is woken.  -ESRCH: `slot` is empty.
-int checkpoint_give_way(int slot, enum checkpoint_why why, int own, struct checkpoint_wake *ret);
+// Wakes the sleeper `number`, then ends (`own` negative) or sleeps as `own` and returns when it is
+// woken.  -ESRCH: there is no such sleeper.
+int checkpoint_give_way(int number, enum checkpoint_why why, int own, struct checkpoint_wake *ret);
 
 // Ends the process that sleeps there.
-void checkpoint_drop(int slot);
-bool checkpoint_alive(int slot);
+void checkpoint_drop(int number);
+bool checkpoint_alive(int number);
 void checkpoint_settled(void);
 
 // Notes that belong to no state and are not undone.  `ret` is valid until the next change.

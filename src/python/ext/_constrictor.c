@@ -19,10 +19,10 @@
 //                        whose value is in a tuple
 // for undo.py, in a box: box/checkpoint.h, with the hooks that os.fork() calls around a fork:
 //   begin()              move out of the memory that is shared with init
-//   sleep(fork, serial, kind, keep)  keep a sleeping copy -> its slot; in the copy, once it is
+//   sleep(fork, serial, kind, keep)  keep a sleeping copy -> its number; in the copy, once it is
 //   woken,
 //                        a tuple
-//   reserve(fork, serial), give_way(slot, why, own), drop(slot), alive(slot), settled()
+//   reserve(fork, serial), give_way(number, why, own), drop(number), alive(number), settled()
 //   board([bytes])       notes that an undo does not touch
 //   limits()             (memory in bytes, processes)
 //   end_library_threads() make libraries end their threads, as they do before a fork
@@ -347,32 +347,32 @@ static PyObject *py_reserve(PyObject *self, PyObject *args)
 static PyObject *py_give_way(PyObject *self, PyObject *args)
 {
     unsigned why;
-    int slot, own;
+    int number, own;
     struct checkpoint_wake wake;
     (void)self;
-    if (!PyArg_ParseTuple(args, "iIi", &slot, &why, &own))
+    if (!PyArg_ParseTuple(args, "iIi", &number, &why, &own))
         return NULL;
-    int r = checkpoint_give_way(slot, (enum checkpoint_why)why, own, &wake);
+    int r = checkpoint_give_way(number, (enum checkpoint_why)why, own, &wake);
     return r < 0 ? fail(r) : woken(&wake);
 }
 
 static PyObject *py_drop(PyObject *self, PyObject *args)
 {
-    int slot;
+    int number;
     (void)self;
-    if (!PyArg_ParseTuple(args, "i", &slot))
+    if (!PyArg_ParseTuple(args, "i", &number))
         return NULL;
-    checkpoint_drop(slot);
+    checkpoint_drop(number);
     Py_RETURN_NONE;
 }
 
 static PyObject *py_alive(PyObject *self, PyObject *args)
 {
-    int slot;
+    int number;
     (void)self;
-    if (!PyArg_ParseTuple(args, "i", &slot))
+    if (!PyArg_ParseTuple(args, "i", &number))
         return NULL;
-    return PyBool_FromLong(checkpoint_alive(slot));
+    return PyBool_FromLong(checkpoint_alive(number));
 }
 
 static PyObject *py_settled(PyObject *self, PyObject *args)
@@ -447,11 +447,11 @@ static PyMethodDef methods[] = {
     {"public", py_public, METH_VARARGS, "public(names, values): names without a leading _"},
     {"begin", py_begin, METH_NOARGS, "begin(): move out of the memory shared with init"},
     {"sleep", py_sleep, METH_VARARGS, "sleep(fork, serial, kind, keep): keep a sleeping copy"},
-    {"reserve", py_reserve, METH_VARARGS, "reserve(fork, serial): a slot to sleep in"},
+    {"reserve", py_reserve, METH_VARARGS, "reserve(fork, serial): a number to sleep as"},
     {"give_way", py_give_way, METH_VARARGS,
-     "give_way(slot, why, own): wake another copy, sleep or end"},
-    {"drop", py_drop, METH_VARARGS, "drop(slot): end a copy"},
-    {"alive", py_alive, METH_VARARGS, "alive(slot): does the copy still exist?"},
+     "give_way(number, why, own): wake another copy, sleep or end"},
+    {"drop", py_drop, METH_VARARGS, "drop(number): end a copy"},
+    {"alive", py_alive, METH_VARARGS, "alive(number): does the copy still exist?"},
     {"settled", py_settled, METH_NOARGS, "settled(): the woken copy is complete"},
     {"board", py_board, METH_VARARGS, "board([notes]): notes that are not undone"},
     {"limits", py_limits, METH_NOARGS, "limits(): (memory in bytes, processes)"},

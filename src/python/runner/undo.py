@@ -62,7 +62,7 @@ class Here:
     common = None           # bytes of memory shared with the zygote, most likely for good
     faults = 0              # page faults of this process at the last settle_cost()
     huge = False            # this process has huge pages
-    ending = []             # slots of copies that collect() ends
+    ending = []             # numbers of copies that collect() ends
 
 
 Here = Here()
@@ -74,7 +74,7 @@ def load():
     """Reads the board. points: checkpoints, oldest first; tips: sleeping forks; bases: snapshot of each fork."""
     data = native.board()
     board = marshal.loads(data) if data else {"serial": 0, "points": [], "tips": {}, "bases": {}}
-    gone = [point for point in board["points"] if not native.alive(point["slot"])]
+    gone = [point for point in board["points"] if not native.alive(point["number"])]
     for point in gone:      # killed by user code, or for memory
         board["points"].remove(point)
     return board
@@ -100,7 +100,7 @@ def drop_point(board, point):
     """Drops a checkpoint; collect() ends its process later, because making a copy takes twice the time while the
     kernel frees a process that shares memory."""
     board["points"].remove(point)
-    Here.ending.append(point["slot"])
+    Here.ending.append(point["number"])
 
 
 def collect(board):
@@ -249,12 +249,12 @@ def begin():
 def sleep_copy(board, sleeper, keep, extra):
     """Makes the copy. Returns its entry for the board; in the copy, when it is woken, the answer."""
     try:
-        slot = native.sleep(sleeper.fork, sleeper.serial, sleeper.kind, keep)
+        number = native.sleep(sleeper.fork, sleeper.serial, sleeper.kind, keep)
     except OSError as exc:
         raise Unavailable(f"the interpreter could not be copied: {exc.strerror}") from None
-    if type(slot) is tuple:
-        return wake_up(slot, sleeper)
-    return {"slot": slot, "fork": sleeper.fork, "serial": sleeper.serial, **extra}
+    if type(number) is tuple:
+        return wake_up(number, sleeper)
+    return {"number": number, "fork": sleeper.fork, "serial": sleeper.serial, **extra}
 
 
 def prepare(board, meta):
@@ -342,7 +342,7 @@ def forget_fork(board, fork):
     board["bases"].pop(fork, None)
     tip = board["tips"].pop(fork, None)
     if tip is not None:
-        native.drop(tip["slot"])
+        native.drop(tip["number"])
 
 
 def update_board(board, sleeper, why, previous, consumed):
@@ -512,7 +512,7 @@ def undo(board, meta):
         point = find_steps(points, meta.get("steps", 1))
     save(board)
     try:
-        native.give_way(point["slot"], UNDONE, -1)      # the end of this process
+        native.give_way(point["number"], UNDONE, -1)      # the end of this process
     except OSError:
         raise CheckpointError("the checkpoint is gone: its process has ended") from None
 
@@ -548,20 +548,20 @@ def fork(board, meta):
 def switch(board, fork):
     """Wakes another fork; returns when this one is woken."""
     tip = board["tips"].get(fork)
-    if tip is None or not native.alive(tip["slot"]):
+    if tip is None or not native.alive(tip["number"]):
         raise CheckpointError("the interpreter of this session is gone, with its variables and "
                               "files: open a new session")
     sleeper = Sleeper(TIP, Here.fork, next_serial(board), open_files=descriptors())
-    slot = native.reserve(Here.fork, sleeper.serial)
+    number = native.reserve(Here.fork, sleeper.serial)
     sleeper.clean = snapshot.swap_out(Here.fork, Here.files)
     board["tips"].pop(fork)
-    board["tips"][Here.fork] = {"slot": slot, "fork": Here.fork, "serial": sleeper.serial,
+    board["tips"][Here.fork] = {"number": number, "fork": Here.fork, "serial": sleeper.serial,
                                   "cost": sizes()[0]}
     save(board)
     try:
-        woken = native.give_way(tip["slot"], SWITCHED, slot)
+        woken = native.give_way(tip["number"], SWITCHED, number)
     except OSError:
-        native.drop(slot)
+        native.drop(number)
         board["tips"].pop(Here.fork)
         Here.files = snapshot.swap_in(Here.fork, Here.files, sleeper.clean)
         save(board)
@@ -572,12 +572,12 @@ def switch(board, fork):
 def drop(board, meta):
     fork = meta.get("fork", 0)
     if fork == Here.fork:
-        others = [tip for tip in board["tips"].values() if native.alive(tip["slot"])]
+        others = [tip for tip in board["tips"].values() if native.alive(tip["number"])]
         if not others:
             raise CheckpointError("this is the last fork of its box: close the session instead")
         forget_fork(board, fork)
         collect(board)
-        native.give_way(others[-1]["slot"], DROPPED, -1)
+        native.give_way(others[-1]["number"], DROPPED, -1)
     if fork not in board["tips"]:
         raise CheckpointError("there is no such fork")
     forget_fork(board, fork)
