@@ -528,12 +528,12 @@ static void on_policy(const struct err *e, void *argument)
         finish(c, TAKE_PTR(c->answer));
 }
 
-// A question about the policy itself (`profiles`) needs no package and does not wait.
+// A question about the policy itself (`tier_modules`) needs no package and does not wait.
 static bool awaits_policy(struct gate *g, const json_t *policy)
 {
     const char *mode = json_string_value(json_object_get(policy, "mode"));
     return mode && strcmp(mode, code_mode_names[CODE_RESTRICTED]) == 0 &&
-           !json_is_true(json_object_get(policy, "profiles")) &&
+           !json_is_true(json_object_get(policy, "tier_modules")) &&
            restricted_package_is_awaited(g, mode);
 }
 

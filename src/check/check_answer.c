@@ -106,7 +106,7 @@ static const struct shape analysis_shape[] = {
 static const struct shape policy_shape[] = {
     {"mode", IS_TEXT, true, NULL},        {"advice", IS_TEXT, false, NULL},
     {"tiers", IS_LIST, false, NULL},      {"allowed_imports", IS_LIST, false, NULL},
-    {"profiles", IS_OBJECT, false, NULL}, {0},
+    {"tier_modules", IS_OBJECT, false, NULL}, {0},
 };
 
 static const struct shape check_shape[] = {

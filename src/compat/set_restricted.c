@@ -534,7 +534,7 @@ static void answer_info(struct check *k)
         (void)json_array_append_new(imports, json_string(config->allowed_imports.items[i]));
     json_t *told = json_pack(
         "{s:b, s:o, s:{s:o, s:I, s:o}, s:{s:b, s:b}}", "success", 1, "security_profiles",
-        profiles_json(config, json_object_get(policy, "profiles")), "resource_limits", "timeout",
+        profiles_json(config, json_object_get(policy, "tier_modules")), "resource_limits", "timeout",
         bounds_seconds(config->wall_ms), "max_output_size", (json_int_t)config->output_bytes,
         "memory_limit", memory_text(config->memory_bytes), "container_mode", "available", 0,
         "enabled", 0);
@@ -551,7 +551,7 @@ static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
 {
     json_t *policy = own_policy(c), *nothing = json_string("");
     (void)arguments;
-    if (policy && json_object_set_new(policy, "profiles", json_true()) == 0)
+    if (policy && json_object_set_new(policy, "tier_modules", json_true()) == 0)
         tool_check_start(c, nothing, policy, false, answer_info);
     else if (policy)
         tool_check_start(c, nothing, NULL, false, answer_info); // answers that memory is out

@@ -234,9 +234,9 @@ static struct exec *start_run(void)
     return x;
 }
 
-static struct check *start_check(const char *mode, bool profiles)
+static struct check *start_check(const char *mode, bool tier_modules)
 {
-    json_t *policy = json_pack("{s:s, s:b}", "mode", mode, "profiles", profiles);
+    json_t *policy = json_pack("{s:s, s:b}", "mode", mode, "tier_modules", tier_modules);
     struct check_request request = {
         .owner = "me", .source = "1", .length = 1, .policy = policy, .on_done = on_check};
     done_check = NULL;

@@ -80,7 +80,7 @@ SENSITIVE = frozenset("""os posix sys builtins subprocess importlib imp ctypes _
     multiprocessing threading _thread resource platform _posixsubprocess""".split())
 
 KEYS = frozenset("""mode tiers override allowed_imports denied_imports denied_calls network
-    generators names scan profiles""".split())
+    generators names scan tier_modules""".split())
 
 
 class BadPolicy(ValueError):
@@ -147,7 +147,7 @@ class Policy:
         self.names = frozenset(name_list(asked, "names") or ())     # variables that the call passes
         self.denied_imports = frozenset(name_list(asked, "denied_imports") or ())
         self.denied_calls = frozenset(name_list(asked, "denied_calls") or ())
-        self.profiles = asked.get("profiles") is True       # wanted in the summary
+        self.tells_tiers = asked.get("tier_modules") is True   # wanted in the summary
         self.add_scan(asked.get("scan"))
         self.tiers = name_list(asked, "tiers")
         self.listed = name_list(asked, "allowed_imports")
@@ -276,6 +276,6 @@ class Policy:
             said["tiers"] = self.tiers
         if self.listed is not None:
             said["allowed_imports"] = self.listed
-        if self.profiles:
-            said["profiles"] = {tier: tier_modules(tier) for tier in TIERS}
+        if self.tells_tiers:
+            said["tier_modules"] = {tier: tier_modules(tier) for tier in TIERS}
         return said
