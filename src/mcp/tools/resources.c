@@ -152,7 +152,7 @@ static const struct resource {
     {"constrictor://guide", "guide", "How to use this server",
      "How to run code here, verdicts, long runs and long output", "text/markdown", 0.8, false,
      "check_run", GUIDE_TTL_MS, read_guide},
-    {"constrictor://info", "info", "State of the sandbox",
+    {"constrictor://info", "info", "State of the server and its boxes",
      "Python version, preloaded modules, limits and isolation layers", "application/json", 0.5,
      true, NULL, INFO_TTL_MS, read_info},
 };

@@ -78,7 +78,7 @@
             "restricted also refuses " \
         "what leads out of ordinary code (RestrictedPython). Never wider than the server's, " \
             "which is the " \
-        "default. Advice on top of the sandbox, not its wall.\"}, " \
+        "default. It guides code; the box isolates it with any policy.\"}, " \
     "\"allowed_imports\": {\"type\": \"array\", \"maxItems\": 256, \"items\": {\"type\": " \
         "\"string\", " \
         "\"minLength\": 1, \"maxLength\": 256}, \"description\": \"The only modules to allow, " \

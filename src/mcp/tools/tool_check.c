@@ -149,7 +149,7 @@ const struct mcp_tool check_tools[] = {
             "column and context; policy violations with line and reason; counts of lines, "
             "complexity, imports, functions and classes; names used before assignment; "
             "recommendations. Use it before execute_python for long code or code from others. "
-            "The policy is advice on top of the sandbox, whose isolation does not depend on it.",
+            "The policy guides code; the box isolates it with any policy.",
         .input_schema = validate_input,
         .output_schema = validate_output,
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,

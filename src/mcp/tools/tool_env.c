@@ -494,7 +494,7 @@ static void reset_sandbox(struct mcp_call *c, json_t *arguments)
         "nothing.") ", " \
     "\"source_builds\": {\"type\": \"boolean\", \"default\": false, \"description\": \"Build " \
         "packages without a " \
-        "wheel, in a sandbox, if the server allows it.\"}"
+        "wheel, in a box, if the server allows it.\"}"
 
 static const char install_input[] = INPUT("",
     PACKAGES_ARGUMENT("Packages, such as \\\"pandas matplotlib>=3\\\", or a list. Names, "
@@ -525,7 +525,7 @@ static const char create_input[] = INPUT("",
         "packages.\"}, "
     "\"preload\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}, \"maxItems\": 32, "
         "\"description\": \"Modules "
-        "that sandboxes import in advance, such as [\\\"pandas\\\"]; frequent imports are learned "
+        "that boxes import in advance, such as [\\\"pandas\\\"]; frequent imports are learned "
             "anyway.\"}, "
     MORE_ARGUMENTS ", "
     WAIT_ARGUMENT("30", "Seconds to wait for the end."));

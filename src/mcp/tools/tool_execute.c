@@ -181,7 +181,7 @@ static json_t *question_text(const struct mcp_call *c, const char *code, size_t 
         more += code[i] == '\n' || i + 1 == length;
     _cleanup_free_ char *shown = answer_clean(code, at, true, &clean);
     json_auto_t *head = shown ? answer_clip(shown, clean, SHOWN_CHARACTERS) : NULL;
-    json_t *text = head ? json_sprintf("Run this Python code in a sandbox %s%s?\n\n%s",
+    json_t *text = head ? json_sprintf("Run this Python code in an isolated box %s%s?\n\n%s",
                                        reach[0] ? "that may reach " : "without network", reach,
                                        json_string_value(head))
                         : NULL;
@@ -236,7 +236,7 @@ void tool_ask_consent(struct mcp_call *c, json_t *code, const json_t *rules,
                       question_text(c, json_string_value(code), json_string_length(code), rules),
                       "requestedSchema", "type", "object", "properties", "approve", "type",
                       "boolean", "title", "Run it", "description",
-                      "Allow this code to run in the sandbox", "default", 0, "required", "approve"),
+                      "Allow this code to run in the box", "default", 0, "required", "approve"),
     };
     if (!question.params) {
         tool_error(c, err_code_name(ERR_SYSTEM), "try again later", "the server is out of memory");
@@ -291,7 +291,7 @@ const struct mcp_tool run_tools[] = {
         .name = "execute_python",
         .title = "Run Python code",
         .description =
-            "Run Python code in an isolated sandbox. Returns stdout, stderr, the value of the "
+            "Run Python code in an isolated box. Returns stdout, stderr, the value of the "
             "last expression, figures and tables, errors with their line, and links to files "
             "written to the working folder /mnt/data. Without 'session' each call is a fresh "
             "interpreter, so send complete code; with session='any name' variables, imports and "

@@ -278,9 +278,9 @@ static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
 const struct mcp_tool info_tools[] = {
     {
         .name = "get_sandbox_info",
-        .title = "Describe the sandbox",
+        .title = "Describe the server and its boxes",
         .description =
-            "Describe the sandbox: Python version, preloaded modules, default and maximum "
+            "Describe the server and its boxes: Python version, preloaded modules, default and maximum "
             "limits, sessions, how long files are kept, isolation layers, tool sets, server "
             "version and state.",
         .input_schema = info_input,
