@@ -184,7 +184,7 @@ static void on_result(struct live_box *live, const char *data, size_t length, un
         return;
     b->stage = WARM_BOX_MEASURING;
     free(TAKE_PTR(b->meta));
-    (void)link_measure_wait(&n->gate->link, live->id, WAITING_CPU_MS); // idle from now on
+    (void)link_measure(&n->gate->link, live->id, WAITING_CPU_MS, MEASURE_WAIT); // idle from now on
 }
 
 static void note_memory(struct warm_box *b, uint64_t bytes)
@@ -310,7 +310,8 @@ void warm_box_look(struct warm_box *b)
         (void)meter_read(&live->meter, &live->limits, &used);
         note_memory(b, used.peak_memory_bytes);
     } else if (!b->asked) {
-        b->asked = link_measure_wait(&b->family->all->gate->link, live->id, WAITING_CPU_MS) >= 0;
+        b->asked =
+            link_measure(&b->family->all->gate->link, live->id, WAITING_CPU_MS, MEASURE_WAIT) >= 0;
     }
 }
 

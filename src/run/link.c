@@ -265,31 +265,10 @@ int link_status(struct link *l)
     return send_surely(l, WIRE_STATUS, &m);
 }
 
-int link_measure(struct link *l, uint64_t box, uint64_t cpu_ms)
+int link_measure(struct link *l, uint64_t box, uint64_t cpu_ms, enum wire_measure_how how)
 {
     union wire_message m;
-    m.measure = (struct wire_measure){.box = box, .cpu_ms = cpu_ms};
-    return send_surely(l, WIRE_MEASURE, &m);
-}
-
-int link_measure_once(struct link *l, uint64_t box, uint64_t cpu_ms)
-{
-    union wire_message m;
-    m.measure = (struct wire_measure){.box = box, .cpu_ms = cpu_ms, .how = MEASURE_ONCE};
-    return send_surely(l, WIRE_MEASURE, &m);
-}
-
-int link_measure_wait(struct link *l, uint64_t box, uint64_t cpu_ms)
-{
-    union wire_message m;
-    m.measure = (struct wire_measure){.box = box, .cpu_ms = cpu_ms, .how = MEASURE_WAIT};
-    return send_surely(l, WIRE_MEASURE, &m);
-}
-
-int link_measure_taken(struct link *l, uint64_t box)
-{
-    union wire_message m;
-    m.measure = (struct wire_measure){.box = box, .how = MEASURE_TAKEN};
+    m.measure = (struct wire_measure){.box = box, .cpu_ms = cpu_ms, .how = how};
     return send_surely(l, WIRE_MEASURE, &m);
 }
 

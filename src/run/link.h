@@ -76,12 +76,8 @@ void link_give_back(struct link *l, uint64_t box);
 
 int link_release(struct link *l, uint64_t box, enum wire_end end, bool wait_reaped);
 int link_interrupt(struct link *l, uint64_t box);
-int link_measure(struct link *l, uint64_t box, uint64_t cpu_ms); // see wire.h
-// A kept box becomes one for a single run.
-int link_measure_once(struct link *l, uint64_t box, uint64_t cpu_ms);
-// The box is idle and not assigned; link_measure_taken(): it is assigned to a run or session.
-int link_measure_wait(struct link *l, uint64_t box, uint64_t cpu_ms);
-int link_measure_taken(struct link *l, uint64_t box);
+int link_measure(struct link *l, uint64_t box, uint64_t cpu_ms,
+                 enum wire_measure_how how); // see wire.h
 int link_status(struct link *l);
 
 // Reads what is there now, outside of the event loop.

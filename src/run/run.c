@@ -101,7 +101,7 @@ static void release(struct run *r, enum wire_end end)
 static void watch(struct run *r)
 {
     if (!r->watched)
-        (void)link_measure(&r->gate->link, r->box->id, r->request.cpu_ms);
+        (void)link_measure(&r->gate->link, r->box->id, r->request.cpu_ms, MEASURE_KEPT);
     r->watched = true;
 }
 
@@ -229,7 +229,7 @@ void run_let_go(struct run *r)
     r->state = RUN_MEASURING;
     // A box that hung up is dead and ENDED follows: the session must not look alive.
     bool is_dead = r->box->silent;
-    if ((!is_dead && link_measure(&r->gate->link, r->box->id, 0) < 0) ||
+    if ((!is_dead && link_measure(&r->gate->link, r->box->id, 0, MEASURE_KEPT) < 0) ||
         !set_timer(r, MEASURE_MS, on_overdue))
         release(r, END_CANCELLED);
 }
@@ -499,7 +499,7 @@ static bool take_warm(struct run *r)
                              : NULL;
     if (!b)
         return false;
-    (void)link_measure_once(&r->gate->link, b->id, r->request.cpu_ms);
+    (void)link_measure(&r->gate->link, b->id, r->request.cpu_ms, MEASURE_ONCE);
     r->parked = true;
     begin(r, b);
     return true;

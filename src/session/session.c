@@ -359,7 +359,7 @@ static void on_box(struct link_request *o, const struct wire_box *m, const int *
     link_hold(&h->all->gate->link, h->box);
     shared_box_rest(h);
     // Usage from before the first run belongs to no run.
-    (void)link_measure(&h->all->gate->link, h->box->id, 0);
+    (void)link_measure(&h->all->gate->link, h->box->id, 0, MEASURE_KEPT);
     if (s->plan.id[0])
         session_restore(h, s, opened);
     else
@@ -407,7 +407,7 @@ static struct live_box *take_warm(struct gate *g, const char *owner,
     ask.path = path;
     struct live_box *b = warm_boxes_take(g, &ask);
     if (b)
-        (void)link_measure_taken(&g->link, b->id);
+        (void)link_measure(&g->link, b->id, 0, MEASURE_TAKEN);
     json_decref(path);
     return b;
 }

@@ -346,7 +346,7 @@ static void on_drain_result(struct live_box *b, const char *data, size_t length,
     (void)data;
     (void)length;
     (void)flags;
-    (void)link_measure(&h->all->gate->link, b->id, 0);
+    (void)link_measure(&h->all->gate->link, b->id, 0, MEASURE_KEPT);
 }
 
 static void on_drain_measured(struct live_box *b, const struct wire_measured *m)
@@ -363,7 +363,7 @@ static void on_drain_busy(const struct live_box *b, struct scratch_reply *reply,
     h->asked = NULL;
     // As after a result: wait until the keeper has sent the interrupt.
     if (!reply->error.message[0] && !reply->busy && h->draining && !h->ending)
-        (void)link_measure(&h->all->gate->link, b->id, 0);
+        (void)link_measure(&h->all->gate->link, b->id, 0, MEASURE_KEPT);
 }
 
 static void on_drain_output(struct live_box *b, enum live_stream stream, const char *data,

@@ -243,7 +243,7 @@ static void figures_find_their_box(void **state)
     struct run a = {0};
     union wire_message m;
     give_box(acquire(&a), 4096 + 7, 1);
-    assert_int_equal(link_measure(&l, 4096 + 7, 9), 0);
+    assert_int_equal(link_measure(&l, 4096 + 7, 9, MEASURE_KEPT), 0);
     assert_int_equal(wire_recv(keeper, &m, NULL, 0, NULL), 1);
     assert_true(m.h.type == WIRE_MEASURE && m.measure.box == 4096 + 7 && m.measure.cpu_ms == 9);
     say_measured(7); // an earlier box of this slot
