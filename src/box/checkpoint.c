@@ -59,8 +59,8 @@ static struct area {
 static uint64_t memory_limit;
 static uint32_t process_limit;
 
-// Wakes all waiters: one that was killed a moment ago, whose place in the table another process has now, may
-// still be among them, and waking only one could wake that one.
+// Wakes all waiters: one that was killed a moment ago, whose place in the table another process has
+// now, may still be among them, and waking only one could wake that one.
 static void wake(_Atomic uint32_t *word)
 {
     (void)sys_raw(SYS_futex, (long)word, FUTEX_WAKE, INT_MAX, 0, 0, 0);

@@ -74,53 +74,44 @@ static const struct row {
 
 // What differs from the table for processes other than a box with cgroups and without network.
 static const struct change {
-    enum filter_kind kind;
+    unsigned kinds; // as bits
     struct row row;
 } changes[] = {
-    // Gate and broker parse hostile input: they must not start anything.  The gate opens no
-    // connection; it accepts connections on a socket that was opened before.
-    {FILTER_GATE, {"execve", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_GATE, {"execveat", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_GATE, {"fork", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_GATE, {"vfork", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_GATE, {"clone", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_GATE, {"memfd_create", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_GATE, {"socket", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_GATE, {"connect", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_GATE, {"bind", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_GATE, {"listen", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_BROKER, {"execve", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_BROKER, {"execveat", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_BROKER, {"fork", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_BROKER, {"vfork", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_BROKER, {"clone", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_BROKER, {"memfd_create", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_BROKER, {"socket", ACTION_CHECK, RULE_SOCKET_BROKER, -1, false}},
+#define OF(kind) (1U << FILTER_##kind)
+#define SERVER (OF(GATE) | OF(BROKER) | OF(PORTER))
+    // Gate, broker and porter handle hostile input: they must not start anything.
+    {SERVER, {"execve", ACTION_EPERM, RULE_NONE, -1, false}},
+    {SERVER, {"execveat", ACTION_EPERM, RULE_NONE, -1, false}},
+    {SERVER, {"fork", ACTION_EPERM, RULE_NONE, -1, false}},
+    {SERVER, {"vfork", ACTION_EPERM, RULE_NONE, -1, false}},
+    {SERVER, {"clone", ACTION_EPERM, RULE_NONE, -1, false}},
+    {SERVER, {"memfd_create", ACTION_EPERM, RULE_NONE, -1, false}},
+    // Gate and porter open no connection.  The gate accepts connections on a socket that was opened
+    // before.
+    {OF(GATE) | OF(PORTER), {"socket", ACTION_EPERM, RULE_NONE, -1, false}},
+    {OF(GATE) | OF(PORTER), {"connect", ACTION_EPERM, RULE_NONE, -1, false}},
+    {OF(GATE) | OF(PORTER), {"bind", ACTION_EPERM, RULE_NONE, -1, false}},
+    {OF(GATE) | OF(PORTER), {"listen", ACTION_EPERM, RULE_NONE, -1, false}},
+    {OF(BROKER), {"socket", ACTION_CHECK, RULE_SOCKET_BROKER, -1, false}},
     // The porter writes files.  It makes no links and no devices, and waits until files are on the
     // disk.
-    {FILTER_PORTER, {"execve", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"execveat", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"fork", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"vfork", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"clone", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"memfd_create", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"socket", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"socketpair", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"connect", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"bind", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"listen", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"accept", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"accept4", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"link", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"linkat", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"symlink", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"symlinkat", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"mknod", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"mknodat", ACTION_EPERM, RULE_NONE, -1, false}},
-    {FILTER_PORTER, {"syncfs", ACTION_ALLOW, RULE_NONE, -1, false}},
-    {FILTER_BOX_WATCHED, {"memfd_create", ACTION_ENOSYS, RULE_NONE, -1, false}},
-    {FILTER_BOX_NETWORK, {"socket", ACTION_CHECK, RULE_SOCKET_NETWORK, -1, false}},
-    {FILTER_LAST_NETWORK4, {"socket", ACTION_CHECK, RULE_SOCKET_NETWORK4, -1, false}},
+    {OF(PORTER), {"socketpair", ACTION_EPERM, RULE_NONE, -1, false}},
+    {OF(PORTER), {"accept", ACTION_EPERM, RULE_NONE, -1, false}},
+    {OF(PORTER), {"accept4", ACTION_EPERM, RULE_NONE, -1, false}},
+    {OF(PORTER), {"link", ACTION_EPERM, RULE_NONE, -1, false}},
+    {OF(PORTER), {"linkat", ACTION_EPERM, RULE_NONE, -1, false}},
+    {OF(PORTER), {"symlink", ACTION_EPERM, RULE_NONE, -1, false}},
+    {OF(PORTER), {"symlinkat", ACTION_EPERM, RULE_NONE, -1, false}},
+    {OF(PORTER), {"mknod", ACTION_EPERM, RULE_NONE, -1, false}},
+    {OF(PORTER), {"mknodat", ACTION_EPERM, RULE_NONE, -1, false}},
+    {OF(PORTER), {"syncfs", ACTION_ALLOW, RULE_NONE, -1, false}},
+    {OF(BOX_WATCHED) | OF(ZYGOTE_WATCHED), {"memfd_create", ACTION_ENOSYS, RULE_NONE, -1, false}},
+    {OF(BOX_NETWORK) | OF(LAST_NETWORK) | OF(TELL_NETWORK),
+     {"socket", ACTION_CHECK, RULE_SOCKET_NETWORK, -1, false}},
+    {OF(LAST_NETWORK4) | OF(TELL_NETWORK4),
+     {"socket", ACTION_CHECK, RULE_SOCKET_NETWORK4, -1, false}},
+#undef SERVER
+#undef OF
 };
 
 // What the recipe (enter.c) and the zygote (spawn.c) call and a box may not, or not with every
@@ -147,14 +138,6 @@ static bool is_setup(const char *name)
         if (strcmp(setup[i], name) == 0)
             return true;
     return false;
-}
-
-static bool is_changed_in(enum filter_kind kind, const struct change *c)
-{
-    return c->kind == kind || (c->kind == FILTER_BOX_WATCHED && kind == FILTER_ZYGOTE_WATCHED) ||
-           (c->kind == FILTER_BOX_NETWORK &&
-            (kind == FILTER_LAST_NETWORK || kind == FILTER_TELL_NETWORK)) ||
-           (c->kind == FILTER_LAST_NETWORK4 && kind == FILTER_TELL_NETWORK4);
 }
 
 static bool is_last(enum filter_kind kind)
@@ -223,7 +206,7 @@ static size_t resolve(enum filter_kind kind, struct call *calls)
     for (size_t i = 0; i < ARRAY_LEN(policy); i++) {
         const struct row *row = &policy[i];
         for (size_t k = 0; k < ARRAY_LEN(changes); k++)
-            if (is_changed_in(kind, &changes[k]) && strcmp(changes[k].row.name, row->name) == 0)
+            if ((changes[k].kinds & 1U << kind) && strcmp(changes[k].row.name, row->name) == 0)
                 row = &changes[k].row;
         const int nr = number_of(i);
         if (nr < 0 || (tells(kind) && !is_late(row) && is_refused(row)))
