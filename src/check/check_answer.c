@@ -104,9 +104,12 @@ static const struct shape analysis_shape[] = {
 };
 
 static const struct shape policy_shape[] = {
-    {"mode", IS_TEXT, true, NULL},        {"advice", IS_TEXT, false, NULL},
-    {"tiers", IS_LIST, false, NULL},      {"allowed_imports", IS_LIST, false, NULL},
-    {"tier_modules", IS_OBJECT, false, NULL}, {0},
+    {"mode", IS_TEXT, true, NULL},
+    {"advice", IS_TEXT, false, NULL},
+    {"tiers", IS_LIST, false, NULL},
+    {"allowed_imports", IS_LIST, false, NULL},
+    {"tier_modules", IS_OBJECT, false, NULL},
+    {0},
 };
 
 static const struct shape check_shape[] = {

@@ -534,10 +534,10 @@ static void answer_info(struct check *k)
         (void)json_array_append_new(imports, json_string(config->allowed_imports.items[i]));
     json_t *told = json_pack(
         "{s:b, s:o, s:{s:o, s:I, s:o}, s:{s:b, s:b}}", "success", 1, "security_profiles",
-        profiles_json(config, json_object_get(policy, "tier_modules")), "resource_limits", "timeout",
-        bounds_seconds(config->wall_ms), "max_output_size", (json_int_t)config->output_bytes,
-        "memory_limit", memory_text(config->memory_bytes), "container_mode", "available", 0,
-        "enabled", 0);
+        profiles_json(config, json_object_get(policy, "tier_modules")), "resource_limits",
+        "timeout", bounds_seconds(config->wall_ms), "max_output_size",
+        (json_int_t)config->output_bytes, "memory_limit", memory_text(config->memory_bytes),
+        "container_mode", "available", 0, "enabled", 0);
     json_t *more =
         json_pack("{s:b, s:O, s:o, s:s, s:s, s:b}", "restricted_python",
                   !has_setup_problem(k->answer), "policy", json_object_get(policy, "mode"),

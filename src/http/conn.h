@@ -134,7 +134,6 @@ void exchange_options(struct exchange *p);
 const char *http_reason(int status);
 // False: too long, not well encoded, or with a control character.
 bool http_decode_path(const char *s, size_t n, char *buf, size_t cap);
-void http_format_allow(unsigned methods, char *buf, size_t cap);
 // {"error": ...} as text, new; NULL when memory is out.  Below /api/ it is a problem
 // (http/problem.h), and the type says so; `path` NULL: not known.
 char *http_error_text(int status, const char *code, const char *message, const char *hint,

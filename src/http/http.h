@@ -110,6 +110,7 @@ void http_admit(const struct http_exchange *x);
 bool http_query(const struct http_exchange *x, const char *name, char *buf, size_t cap);
 
 void http_add_header(struct http_exchange *x, const char *name, const char *value);
+void http_format_allow(unsigned methods, char *buf, size_t cap); // the value of Allow
 
 // Whole answers; the exchange is gone afterwards.
 void http_reply(struct http_exchange *x, int status, const char *type, const void *data,

@@ -362,31 +362,13 @@ static void on_close(struct http_exchange *x)
         rest_free(c);
 }
 
-static void format_allow(unsigned methods, char *buf, size_t cap)
-{
-    static const struct {
-        enum http_method method;
-        const char *name;
-    } names[] = {{HTTP_GET, "GET, "},
-                 {HTTP_HEAD, "HEAD, "},
-                 {HTTP_POST, "POST, "},
-                 {HTTP_PUT, "PUT, "},
-                 {HTTP_DELETE, "DELETE, "}};
-    size_t at = 0;
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (methods & names[i].method && at < cap)
-            at += (size_t)snprintf(buf + at, cap - at, "%s", names[i].name);
-    if (at < cap)
-        snprintf(buf + at, cap - at, "OPTIONS");
-}
-
 // Answers a request that has no route.
 static void refuse(struct rest_call *c, enum route_found found, unsigned allow)
 {
     char text[64];
     switch (found) {
     case ROUTE_METHOD:
-        format_allow(allow, text, sizeof text);
+        http_format_allow(allow, text, sizeof text);
         http_add_header(c->x, "Allow", text);
         rest_fail(c, 405, "method_not_allowed", "see the header Allow",
                   "this path does not support this method");

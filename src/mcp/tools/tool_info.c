@@ -280,7 +280,8 @@ const struct mcp_tool info_tools[] = {
         .name = "get_sandbox_info",
         .title = "Describe the server and its boxes",
         .description =
-            "Describe the server and its boxes: Python version, preloaded modules, default and maximum "
+            "Describe the server and its boxes: Python version, preloaded modules, default and "
+            "maximum "
             "limits, sessions, how long files are kept, isolation layers, tool sets, server "
             "version and state.",
         .input_schema = info_input,
