@@ -55,18 +55,6 @@ static void tell(const struct err *e, struct repl *r)
     r->status = cli_fail(e, false);
 }
 
-static void show_saved(json_t *o)
-{
-    size_t i;
-    json_t *file;
-    json_array_foreach (json_object_get(o, "files"), i, file) {
-        const char *path = json_string_value(json_object_get(file, "saved"));
-        const char *error = json_string_value(json_object_get(file, "error"));
-        if (path || error)
-            fprintf(stderr, "constrictor: %s%s\n", path ? "saved " : "not saved: ", path ?: error);
-    }
-}
-
 // The box is gone, and with it everything but what was saved.
 static void tell_loss(struct repl *r)
 {
@@ -87,7 +75,6 @@ static void show(struct repl *r)
         return;
     run_show_mark_files(&r->show, json_object_get(o, "files"));
     run_show_error(&r->show, x, o);
-    show_saved(o);
     (void)json_object_clear(r->show.files);
     r->status = result_exit_status(&x->result);
     json_t *code = json_object_get(o, "exit_code");

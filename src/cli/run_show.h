@@ -23,7 +23,7 @@ struct run_show {
     const char *filename, *code;
     size_t code_length;
     bool values; // print the value of the last expression
-    bool talks;  // repl: there is no --json, and a person sees where each file went
+    bool talks;  // repl: there is no --json
 
     struct terminal terminal;
     json_t *files;    // path -> {"saved"} or {"error"}; null: it is the script

@@ -215,6 +215,17 @@ static void hint_package(const struct run *r, struct result *res)
         package, package);
 }
 
+// os.openpty(), and what the module pty makes of its failure.
+static bool wants_terminal(const struct run *r, const struct result *res)
+{
+    json_t *error = json_object_get(r->result, "error");
+    const char *message = json_string_value(json_object_get(error, "message"));
+    const char *line = json_string_value(json_object_get(error, "code_line"));
+    return res->verdict == VERDICT_ERROR && message && line && strstr(line, "pty") &&
+           (strcmp(message, "[Errno 2] No such file or directory") == 0 ||
+            strcmp(message, "out of pty devices") == 0);
+}
+
 static void set_hint(const struct run *r, struct result *res)
 {
     char value[32];
@@ -253,6 +264,10 @@ static void set_hint(const struct run *r, struct result *res)
                      strsignal(res->signal));
         else if (misses_module(r, res))
             hint_package(r, res);
+        else if (wants_terminal(r, res))
+            snprintf(res->hint, sizeof res->hint,
+                     "boxes have no terminals, so os.openpty() and the module pty cannot work; "
+                     "give the program pipes, as subprocess.run() does");
         return;
     case LIMIT_WALL:
         text_format_duration(q->wall_ms, value, sizeof value);

@@ -190,3 +190,9 @@ def test_library(cli, name):
     code, expected = LIBRARIES[name]
     result = cli.run(code)
     assert (result.verdict, result.stdout) == ("ok", expected), result
+
+
+@pytest.mark.parametrize("code", ["import os; os.openpty()", "import pty; pty.openpty()", "import pty; pty.spawn(['ls'])"])
+def test_code_that_wants_a_terminal_is_told_that_there_is_none(cli, code):
+    assert "boxes have no terminals" in cli.plain(code).err
+    assert "boxes have no terminals" not in cli.plain("empty = open('empty')").err
