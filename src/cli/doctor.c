@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "box/filter.h"
+#include "check/selftest.h"
 #include "cli/cli.h"
-#include "cli/selftest.h"
 #include "cli/single_run.h"
 #include "keeper/keeper.h"
 #include "net/policy.h"

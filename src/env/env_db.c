@@ -129,6 +129,7 @@ static const char later_schema[] =
     X(TRIM_JOBS, "DELETE FROM job WHERE number <= (SELECT MAX(number) FROM job) - ?1")             \
     X(GET_JOB, "SELECT status FROM job WHERE owner = ?1 AND id = ?2")                              \
     X(JOBS, "SELECT status FROM job WHERE owner = ?1 AND name = ?2 ORDER BY number DESC LIMIT ?3") \
+    X(JOBS_OF, "SELECT status FROM job WHERE owner = ?1 ORDER BY number DESC LIMIT ?2")            \
     X(LEFT, "SELECT status, id, owner, name, server FROM job WHERE done = 0 LIMIT ?1")             \
     X(PUT_SERVER, "INSERT INTO server(number, oldest) VALUES(?1, ?2) ON CONFLICT(number) DO "      \
                   "UPDATE SET oldest = excluded.oldest")                                           \
@@ -440,8 +441,9 @@ json_t *env_db_get_job(struct env_db *d, const char *owner, const char *id)
 
 json_t *env_db_jobs(struct env_db *d, const char *owner, const char *name, size_t most)
 {
-    sqlite3_stmt *s = owner ? database_bind(&d->db, S_JOBS, "ssi", owner, name, (int64_t)most)
-                            : database_bind(&d->db, S_LEFT, "i", (int64_t)most);
+    sqlite3_stmt *s = !owner  ? database_bind(&d->db, S_LEFT, "i", (int64_t)most)
+                      : !name ? database_bind(&d->db, S_JOBS_OF, "si", owner, (int64_t)most)
+                              : database_bind(&d->db, S_JOBS, "ssi", owner, name, (int64_t)most);
     json_t *list = json_array();
     while (list && sqlite3_step(s) == SQLITE_ROW) {
         json_t *status = take_json(s, 0);

@@ -328,6 +328,31 @@ json_t *envs_list(struct gate *g, const char *owner)
     return list;
 }
 
+json_t *envs_jobs(struct gate *g, const char *owner, size_t most)
+{
+    struct envs *v = g->envs;
+    json_t *list = json_array(), *over, *status;
+    const struct env_job *j;
+    size_t i;
+    if (!v || !v->db)
+        return list;
+    TAILQ_FOREACH (j, &v->jobs, list)
+        if (strcmp(j->owner, owner) == 0 && json_array_size(list) < most)
+            (void)json_array_append_new(list, env_job_status(j));
+    size_t active = json_array_size(list);
+    over = env_db_jobs(v->db, owner, NULL, most);
+    json_array_foreach (over, i, status) {
+        bool known = false;
+        for (size_t k = 0; k < active; k++)
+            known |= json_equal(json_object_get(json_array_get(list, k), "job"),
+                                json_object_get(status, "job"));
+        if (!known && json_array_size(list) < most)
+            (void)json_array_append(list, status);
+    }
+    json_decref(over);
+    return list;
+}
+
 static json_t *describe_row(struct envs *v, const char *owner, const char *name,
                             const struct env_row *row)
 {

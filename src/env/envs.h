@@ -77,6 +77,8 @@ json_t *envs_list(struct gate *g, const char *owner);
 // One: the same and "requirements", "lock": [{"name", "version", "wheel" (its SHA-256), "size"}],
 // "jobs".  NULL and `e`.
 json_t *envs_describe(struct gate *g, const char *owner, const char *name, struct err *e);
+// Jobs, the newest first: [{status of envs_status(), "key"}], at most `most` of an owner: new.
+json_t *envs_jobs(struct gate *g, const char *owner, size_t most);
 int envs_create(struct gate *g, const char *owner, const char *name, const char *python,
                 struct err *e);
 int envs_delete(struct gate *g, const char *owner, const char *name, struct err *e);

@@ -21,6 +21,7 @@
 #include "exec/exec_meta.h"
 #include "exec/exec_network.h"
 #include "exec/exec_tiers.h"
+#include "run/activity.h"
 #include "run/rate.h"
 #include "json/encode.h"
 #include "json/whole.h"
@@ -185,6 +186,13 @@ static bool fork_is_lost(const struct run *r)
     return state && strcmp(state, "lost") == 0;
 }
 
+static void note_run(const struct exec *x, const struct run *r)
+{
+    counters_run(&x->gate->counters, r, &x->result);
+    if (x->gate->activity)
+        activity_note(x->gate->activity, x->id, x->owner, x->session_id, r, x->result.verdict);
+}
+
 static void on_done(struct run *r)
 {
     struct exec *x = r->request.argument;
@@ -212,7 +220,7 @@ static void on_done(struct run *r)
     if (!x->error.message[0]) {
         result_judge(r, &x->result);
         if (!x->request.install && !x->request.look) // only code of clients is counted
-            counters_run(&x->gate->counters, r, &x->result);
+            note_run(x, r);
         exec_hint_at_network(x, s);
         exec_hint_at_files(x);
     } else {
@@ -416,6 +424,9 @@ struct exec *exec_start(struct gate *g, struct exec_request *request)
         exec_free(x);
         return NULL;
     }
+    if (!g->execs.tqh_last)
+        TAILQ_INIT(&g->execs);
+    TAILQ_INSERT_TAIL(&g->execs, x, list);
     exec_audit_begin(x);
     // Runs that the gate itself needs do not count for the key's --rate.
     bool allowed = request->action != EXEC_RUN || request->plain ||
@@ -463,6 +474,8 @@ void exec_free(struct exec *x)
     if (!x)
         return;
     timer_stop(&x->soon);
+    if (x->list.tqe_prev)
+        TAILQ_REMOVE(&x->gate->execs, x, list);
     exec_free_packages(x);
     run_free(x->run);
     network_run_free(x->network);

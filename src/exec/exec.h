@@ -145,6 +145,7 @@ struct exec {
     struct exec_work *work;
     struct exec_packages *packages; // exec_packages.c: the wait for packages
     struct timer soon;
+    TAILQ_ENTRY(exec) list; // of the gate
 };
 int exec_on_output(struct run *r, enum run_stream stream, struct evbuffer *data);
 

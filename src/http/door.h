@@ -50,8 +50,15 @@ int door_reload(struct door *d, int key_file, int oauth_keys, struct err *e);
 // accepted.
 bool door_knows(const struct door *d, const char *owner);
 // May this owner see totals of all owners?  Only the sole owner of a server, and the key that the
-// operator named "metrics".  SECURITY: totals tell one key what the others do, and when.
+// operator named "metrics" or "operator".  SECURITY: totals tell one key what the others do, and
+// when.
 bool door_shows_all(const struct door *d, const char *owner);
+
+// May this owner stop runs and close sessions of others, and test the walls?  Only the sole owner
+// of a server, and the key that the operator named "operator".
+bool door_may_operate(const struct door *d, const char *owner);
+// The names of all keys, each once, new; NULL: memory is out.
+json_t *door_names(const struct door *d);
 
 // How many owners there can be: the names of the keys; 0: there is no key; DOOR_OWNERS_UNKNOWN: the
 // door takes tokens.

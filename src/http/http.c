@@ -301,6 +301,16 @@ bool http_knows(const struct http *h, const char *owner)
     return door_knows(h->door, owner);
 }
 
+bool http_may_operate(const struct http_exchange *x)
+{
+    return door_may_operate(x->server->door, x->owner);
+}
+
+json_t *http_names(const struct http *h)
+{
+    return door_names(h->door);
+}
+
 bool http_shows_all(const struct http_exchange *x)
 {
     return door_shows_all(x->server->door, x->owner);

@@ -85,8 +85,10 @@ int http_reload(struct http *h, int key_file, int oauth_keys, struct err *e);
 // Is this owner still let in?  After a reload http.c has ended the connections of those that are
 // not.
 bool http_knows(const struct http *h, const char *owner);
-bool http_shows_all(const struct http_exchange *x); // see door.h
-unsigned http_owners(const struct http *h);         // see door.h
+bool http_shows_all(const struct http_exchange *x);   // see door.h
+bool http_may_operate(const struct http_exchange *x); // the same
+json_t *http_names(const struct http *h);             // of keys: see door.h
+unsigned http_owners(const struct http *h);           // see door.h
 
 // ---- for handlers ------------------------------------------------------------------------------
 

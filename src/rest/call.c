@@ -18,6 +18,7 @@
 #include "rest/environments.h"
 #include "rest/executions.h"
 #include "rest/keys.h"
+#include "rest/metrics.h"
 #include "rest/ndjson.h"
 #include "run/rate.h"
 #include "json/dump.h"
@@ -64,6 +65,8 @@ void rest_free(struct rest_call *c)
     json_decref(c->network);
     json_decref(c->look_asked);
     json_decref(c->compared);
+    if (c->asks_boxes)
+        metrics_forget(c);
     c->rest->body_bytes -= c->body_bytes;
     free(c);
 }
@@ -574,6 +577,27 @@ int rest_query(struct rest_call *c, const char *name, char *buf, size_t cap)
         p += length + (p[length] == '&');
     }
     return 0;
+}
+
+int rest_query_number(struct rest_call *c, const char *name, uint64_t least, uint64_t most,
+                      uint64_t *ret)
+{
+    char text[24];
+    int given = rest_query(c, name, text, sizeof text);
+    uint64_t value = 0;
+    if (given <= 0)
+        return given;
+    size_t digits = strspn(text, "0123456789");
+    for (size_t i = 0; i < digits && i < 18; i++)
+        value = 10 * value + (uint64_t)(text[i] - '0');
+    if (digits && digits <= 18 && !text[digits] && value >= least && value <= most) {
+        *ret = value;
+        return 1;
+    }
+    rest_fail(c, 400, err_code_name(ERR_BAD_VALUE), "give a whole number",
+              "the query parameter '%s' must be a whole number from %llu to %llu", name,
+              (unsigned long long)least, (unsigned long long)most);
+    return -1;
 }
 
 int rest_query_seconds(struct rest_call *c, const char *name, unsigned most, uint64_t *ret_ms)

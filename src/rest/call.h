@@ -93,6 +93,7 @@ struct rest_call {
                   struct exec *x); // POST /execute: answers in place of a stream
     json_t *look_asked;            // look.c
     json_t *compared;              // tree.c: what the box of the first session said
+    bool asks_boxes;               // overview.c
     void (*look_then)(struct rest_call *c, json_t *said, bool whole);
     int64_t until_ms;
     TAILQ_ENTRY(rest_call) list, waiters;
@@ -163,6 +164,10 @@ void rest_inspect(struct rest_call *c);
 void rest_tree(struct rest_call *c);
 void rest_compare(struct rest_call *c);
 void rest_rename(struct rest_call *c);
+void rest_overview(struct rest_call *c);
+void rest_stop_run(struct rest_call *c);
+void rest_doctor(struct rest_call *c);
+void rest_self_test(struct rest_call *c);
 void rest_list_files(struct rest_call *c);
 void rest_put_file(struct rest_call *c);
 void rest_get_file(struct rest_call *c);
@@ -178,5 +183,8 @@ int rest_query(struct rest_call *c, const char *name, char *buf, size_t cap);
 int rest_query_switch(struct rest_call *c, const char *name);
 // The same for a JSON number of seconds, in milliseconds.
 int rest_query_seconds(struct rest_call *c, const char *name, unsigned most, uint64_t *ret_ms);
+// The same for a whole number.
+int rest_query_number(struct rest_call *c, const char *name, uint64_t least, uint64_t most,
+                      uint64_t *ret);
 
 #endif

@@ -24,7 +24,10 @@ enum { WAITING_MAX = 64, WAIT_MS = 1000 };
 static struct {
     struct gate *gate; // NULL: closed
     int64_t since_ms;
-    struct http_exchange *waiting[WAITING_MAX];
+    struct {
+        void (*then)(const struct wire_status_reply *m, void *argument);
+        void *argument;
+    } waiting[WAITING_MAX];
     size_t count;
     struct timer late;
 } metrics; // one in a gate
@@ -99,8 +102,9 @@ static void write_boxes(FILE *f, const struct wire_status_reply *m)
             m->parked, m->live, m->dying);
 }
 
-static void answer(struct http_exchange *x, const struct wire_status_reply *m)
+static void answer(const struct wire_status_reply *m, void *argument)
 {
+    struct http_exchange *x = argument;
     _cleanup_free_ char *text = NULL;
     size_t length = 0;
     FILE *f = open_memstream(&text, &length);
@@ -123,8 +127,10 @@ static void answer(struct http_exchange *x, const struct wire_status_reply *m)
 static void answer_all(const struct wire_status_reply *m)
 {
     timer_stop(&metrics.late);
-    while (metrics.count)
-        answer(metrics.waiting[--metrics.count], m);
+    while (metrics.count) {
+        --metrics.count;
+        metrics.waiting[metrics.count].then(m, metrics.waiting[metrics.count].argument);
+    }
 }
 
 static void on_status(const struct wire_status_reply *m, void *argument)
@@ -139,13 +145,29 @@ static void on_late(void *argument)
     answer_all(NULL);
 }
 
-static void on_close(struct http_exchange *x)
+int metrics_ask(void (*then)(const struct wire_status_reply *m, void *argument), void *argument)
+{
+    if (metrics.count == WAITING_MAX ||
+        !timer_set(&metrics.late, metrics.gate->base, WAIT_MS, on_late, NULL) ||
+        link_status(&metrics.gate->link) < 0)
+        return -1;
+    metrics.waiting[metrics.count].then = then;
+    metrics.waiting[metrics.count++].argument = argument;
+    return 0;
+}
+
+void metrics_forget(const void *argument)
 {
     for (size_t i = 0; i < metrics.count; i++)
-        if (metrics.waiting[i] == x) {
+        if (metrics.waiting[i].argument == argument) {
             metrics.waiting[i] = metrics.waiting[--metrics.count];
             return;
         }
+}
+
+static void on_close(struct http_exchange *x)
+{
+    metrics_forget(x);
 }
 
 static void handle(struct http_exchange *x, void *argument)
@@ -157,14 +179,10 @@ static void handle(struct http_exchange *x, void *argument)
                          "these are the numbers of all keys, and this key may not see them");
         return;
     }
-    if (metrics.count == WAITING_MAX ||
-        !timer_set(&metrics.late, metrics.gate->base, WAIT_MS, on_late, NULL) ||
-        link_status(&metrics.gate->link) < 0) {
-        answer(x, NULL);
-        return;
-    }
-    metrics.waiting[metrics.count++] = x;
-    x->on_close = on_close;
+    if (metrics_ask(answer, x) < 0)
+        answer(NULL, x);
+    else
+        x->on_close = on_close;
 }
 
 void rest_metrics_open(struct gate *g, struct http *h)

@@ -62,6 +62,46 @@ const struct answer page_answers[] = {
         {"files", "Difference", "by path below /mnt/data"},
         {"complete", "boolean", "false: it took too long, or there are more than 1000; the lists "
             "may say too much or too little"}}},
+    {"Overview", "What a server does; each list is {total, items}", {
+        {"operator", "boolean", "whether this key may stop runs, close sessions, test the walls"},
+        {"all", "boolean", "whether this is about all keys, or only about yours"},
+        {"server", "object", "version, status, uptime, runs_max"},
+        {"boxes", "object?", "of all keys: parked, live, dying; null: not shown to this "
+            "key, or not known"},
+        {"queue", "object", "running, waiting; waiting is null if it is not shown to this key"},
+        {"runs", "object", "under way: execution_id, key, session, state, age_ms, cpu_ms, "
+            "peak_memory_bytes (null: known at the end)"},
+        {"recent", "object", "runs that ended: execution_id, key, session, verdict, ended_at, "
+            "wall_ms, queue_ms, cpu_ms, peak_memory_bytes"},
+        {"sessions", "object", "as in GET /sessions, with key and peak_memory_bytes"},
+        {"environments", "object", "as in GET /environments, with key"},
+        {"installs", "object", "jobs, with key"},
+        {"keys", "object", "name, sessions, artifacts {files, bytes}"},
+        {"verdicts", "[object]", "of the last hour, by the minute: at, verdicts {name: number}"},
+        {"latency", "object", "of the last runs: runs, p50_ms, p99_ms, queue_p50_ms, queue_p99_ms"},
+        {"denials", "object", "security events with their hint, execution_id, key, at"},
+        {"hosts", "object", "host, port, connections, bytes_up, bytes_down, key, last_used_at"},
+        {"artifacts", "object", "files, bytes, quota_bytes, and yours as items"}}},
+    {"Stopped", "", {
+        {"execution_id", "string", "the run"},
+        {"stopped", "boolean", "true: it ends now"}}},
+    {"Layer", "An isolation layer", {
+        {"name", "string", "its name"},
+        {"mandatory", "boolean", "whether boxes are refused without it"},
+        {"state", "string", "live, partial, degraded or missing"},
+        {"text", "string", "how it is done, or why not"},
+        {"fix", "string", "what to do; empty: nothing"},
+        {"stops", "string", "what it is for"}}},
+    {"Doctor", "The isolation layers", {
+        {"ok", "boolean", "all mandatory layers are live"},
+        {"layers", "[Layer]", "in the order of constrictor doctor"},
+        {"interpreter", "object", "of the boxes"}}},
+    {"SelfTest", "Attempts to break out of a box", {
+        {"ok", "boolean", "all layers and probes held"},
+        {"held", "integer", "probes that held"},
+        {"total", "integer", "all probes"},
+        {"probes", "[object]", "name, what, held, outcome"},
+        {"layers", "[object]", "as seen from inside: name, held (null: unknown), text"}}},
     {0},
 };
 // clang-format on

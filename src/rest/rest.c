@@ -17,6 +17,7 @@
 #include "rest/keys.h"
 #include "rest/metrics.h"
 #include "rest/openapi.h"
+#include "run/activity.h"
 
 enum { ALL_METHODS = HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE };
 
@@ -106,6 +107,7 @@ int rest_open(struct gate *g, struct http *h, const struct config *c, const stru
         rest->openapi_exact = openapi_json(rest_routes, c, g->base_url ? g->base_url : "");
         rest->openapi = rest->openapi_exact ? openapi_plain(rest->openapi_exact) : NULL;
         rest->keys = keys_new();
+        g->activity = activity_new(); // NULL: the overview shows less
     }
     if (!rest || !rest->openapi || !rest->keys) {
         if (rest) {
@@ -166,6 +168,7 @@ void rest_close(void)
     json_decref(rest->openapi);
     json_decref(rest->openapi_exact);
     keys_free(rest->keys);
+    activity_free(TAKE_PTR(rest->gate->activity));
     batches_free(rest->batches);
     free(rest);
 }

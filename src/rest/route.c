@@ -279,6 +279,19 @@ static const struct field fork_fields[] = {
     {0},
 };
 
+static const struct field overview_query[] = {
+    {.name = "from",
+     .type = FIELD_INTEGER,
+     .max = 100000,
+     .help = "how many entries of each list to leave out at its beginning (0)"},
+    {.name = "limit",
+     .type = FIELD_INTEGER,
+     .min = 1,
+     .max = OVERVIEW_MAX,
+     .help = "the most entries of each list (50)"},
+    {0},
+};
+
 static const struct field compare_fields[] = {
     {.name = "with",
      .type = FIELD_STRING,
@@ -499,6 +512,18 @@ const struct rest_route rest_routes[] = {
     {HTTP_DELETE, "/artifacts", .query = artifact_delete_query, .status = 200, .answer = "Deleted",
      .errors = {400, 404, 503}, .handle = rest_delete_artifacts, .operation = "delete_artifacts",
      .summary = "Remove the artifacts of one session or run, or one of them"},
+    {HTTP_GET, "/overview", .query = overview_query, .status = 200, .answer = "Overview",
+     .errors = {400}, .handle = rest_overview, .operation = "overview",
+     .summary = "What runs, what it costs, what was denied: yours, or with an operator's key all"},
+    {HTTP_DELETE, "/runs/{id}", .status = 200, .answer = "Stopped", .errors = {404},
+     .handle = rest_stop_run, .operation = "stop_run",
+     .summary = "Stop a run that is under way; a session keeps its variables"},
+    {HTTP_GET, "/doctor", .status = 200, .answer = "Doctor", .handle = rest_doctor,
+     .operation = "doctor",
+     .summary = "The isolation layers of this server, as its boxes have them"},
+    {HTTP_POST, "/self-test", .status = 200, .answer = "SelfTest", .errors = {403, 409, 503},
+     .handle = rest_self_test, .operation = "self_test",
+     .summary = "Try to break out of a box; with an operator's key, one at a time"},
     {HTTP_GET, "/health", .open = true, .status = 200, .answer = "Health", .errors = {503},
      .handle = rest_health, .operation = "health", .summary = "Whether the server can run code"},
     {HTTP_GET, "/openapi.json", .query = openapi_query, .status = 200, .answer = "application/json",

@@ -23,6 +23,7 @@ struct live_box;
 struct session_ops;
 struct warm_box_ask;
 TAILQ_HEAD(run_list, run);
+TAILQ_HEAD(exec_list, exec);
 
 enum { GATE_PARTS_MAX = 8 };
 
@@ -57,6 +58,8 @@ struct gate {
     // With `warm_boxes`: one that fits, or NULL.
     struct live_box *(*take_warm_box)(struct gate *g, const struct warm_box_ask *ask);
     struct env_porter *porter;       // env_porter.c; NULL: there was never one
+    struct activity *activity;       // activity.h; NULL: no server
+    struct exec_list execs;          // exec.h: those that are under way; begun by the first
     struct checks *checks;           // check.c; NULL: nothing was checked yet
     struct backgrounds *backgrounds; // exec/background.h; NULL: no run is in the background
     unsigned checking;               // sources that are being checked

@@ -80,6 +80,16 @@ void meter_close(struct meter *m)
     m->count = 0;
 }
 
+bool meter_peek(const struct meter *m, struct wire_usage *ret)
+{
+    if (!m->count || !read_all(m, ret))
+        return false;
+    ret->cpu_user_us -= ret->cpu_user_us > m->cpu_user_us ? m->cpu_user_us : ret->cpu_user_us;
+    ret->cpu_system_us -=
+        ret->cpu_system_us > m->cpu_system_us ? m->cpu_system_us : ret->cpu_system_us;
+    return true;
+}
+
 static uint64_t take_step(uint64_t *before, uint64_t now)
 {
     uint64_t step =

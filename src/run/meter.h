@@ -27,6 +27,8 @@ struct meter {
 void meter_open(struct meter *m, enum box_cgroup_kind kind, const int *fds, size_t count);
 void meter_close(struct meter *m);
 
+// What the last run and the one under way used; changes nothing.  False: there is no meter.
+bool meter_peek(const struct meter *m, struct wire_usage *ret);
 // What was used since the last time.  False: there is no meter, or the box is near a limit and only
 // the keeper can say which.  CPU times in `ret` are right in the second case too.
 bool meter_read(struct meter *m, const struct wire_limits *limits, struct wire_usage *ret);

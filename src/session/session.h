@@ -187,6 +187,11 @@ json_t *session_json(const struct session *s);
 // The owner's open sessions, oldest first, and those that ended lately:
 // {"sessions": [...], "ended": [...]}: new.
 json_t *sessions_json(struct gate *g, const char *owner);
+// Any owner's, by handle; for an operator.  NULL: there is none.
+struct session *session_find_any(struct gate *g, const char *id);
+// Open ones of an owner (NULL: all), the oldest first: {"total", "items": [{..., "key"}]}, from
+// `from` on and at most `most`; new.
+json_t *sessions_page(struct gate *g, const char *owner, size_t from, size_t most);
 int64_t sessions_oldest_ms(const struct gate *g); // when the oldest was opened; INT64_MAX: none
 unsigned sessions_count(const struct gate *g, const char *owner); // NULL: all
 

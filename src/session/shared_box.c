@@ -264,6 +264,38 @@ struct session *session_of_fork(const struct session *s, json_int_t fork_number)
     return NULL;
 }
 
+struct session *session_find_any(struct gate *g, const char *id)
+{
+    struct session *s;
+    TAILQ_FOREACH (s, &g->sessions->open, all_list)
+        if (strcmp(s->id, id) == 0)
+            return s;
+    return NULL;
+}
+
+json_t *sessions_page(struct gate *g, const char *owner, size_t from, size_t most)
+{
+    json_t *items = json_array();
+    const struct session *s;
+    size_t total = 0;
+    TAILQ_FOREACH (s, &g->sessions->open, all_list) {
+        struct wire_usage usage;
+        if (owner && strcmp(s->owner, owner) != 0)
+            continue;
+        size_t at = total++;
+        json_t *o = at >= from && at - from < most ? session_json(s) : NULL;
+        if (!o)
+            continue;
+        bool metered = s->box && meter_peek(&s->box->meter, &usage);
+        (void)json_object_update_new(
+            o,
+            json_pack("{s:s, s:o}", "key", s->owner, "peak_memory_bytes",
+                      metered ? json_integer((json_int_t)usage.peak_memory_bytes) : json_null()));
+        (void)json_array_append_new(items, o);
+    }
+    return json_pack("{s:I, s:o}", "total", (json_int_t)total, "items", items);
+}
+
 int session_rename(struct session *s, const char *name, struct err *e)
 {
     struct store *store = s->all->gate->store;

@@ -3,8 +3,8 @@
 // selftest: the code that doctor runs inside a box: a check of each layer, and with --self-test the
 // escape probes.  The table is probes.def, compiled into the program.
 
-#ifndef CONSTRICTOR_CLI_SELFTEST_H
-#define CONSTRICTOR_CLI_SELFTEST_H
+#ifndef CONSTRICTOR_CHECK_SELFTEST_H
+#define CONSTRICTOR_CHECK_SELFTEST_H
 
 #include <jansson.h>
 #include <stdbool.h>

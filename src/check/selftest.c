@@ -3,7 +3,7 @@
 // selftest: see selftest.h.  The gate prepares the question before it gives up its rights, and
 // reads the box's answer after that.
 
-#include "cli/selftest.h"
+#include "check/selftest.h"
 
 #include <seccomp.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static const struct {
 } looks[] = {
 #define LOOK(layer, body) {LAYER_##layer, body},
 #define PROBE(name, what, body, expected)
-#include "cli/probes.def"
+#include "check/probes.def"
 #undef LOOK
 #undef PROBE
 };
@@ -31,7 +31,7 @@ static const struct probe {
 } probes[] = {
 #define LOOK(layer, body)
 #define PROBE(name, what, body, expected) {name, what, body, expected},
-#include "cli/probes.def"
+#include "check/probes.def"
 #undef LOOK
 #undef PROBE
 };
