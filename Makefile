@@ -10,7 +10,7 @@ OPTIONS := --prefix=$(abspath $(PREFIX)) -Dwerror=$(if $(filter true 1,$(CI)),tr
 QUIET    = $$(ninja --help 2>&1 | grep -om1 -e --quiet) # which Ubuntu 22.04 does not know
 
 .DEFAULT_GOAL := all
-.PHONY: all help serve dev serve-http test test-unit test-api test-user test-v2 test-cpython bench fuzz conformance rows mcpb wheel npm tarball image deb install uninstall format lint clean FORCE
+.PHONY: all help serve dev serve-http test test-unit test-api test-user test-v2 test-cpython bench fuzz conformance rows mcpb wheel npm tarball image deb build-sandbox test-sandbox install uninstall format lint clean FORCE
 
 all: $(BUILD)/.options ## build build/constrictor and build/python
 	@tools/progress build ninja -C $(BUILD)
@@ -98,6 +98,15 @@ image: ## the container image, with docker, podman or buildah (DATA=1: with the 
 deb: ## the Debian package, in build/deb (lintian looks at it)
 	@tools/setup build
 	@tools/deb
+
+build-sandbox: ## build/runsc, gVisor's program for --isolation gvisor; needs Go, 2 to 5 minutes the first time
+	@tools/setup build sandbox
+	@$(MAKE) --no-print-directory all
+
+test-sandbox: ## the tests of --isolation gvisor, with build/runsc
+	@tools/setup build test sandbox
+	@$(MAKE) --no-print-directory all
+	@MUST_WORK=1 $(BUILD)/venv/bin/python -m pytest -q -p no:cacheprovider tests/sandbox $(PYTEST_ARGS)
 
 install: all ## install below DESTDIR and PREFIX (/usr/local)
 	@DESTDIR='$(DESTDIR)' meson install -C $(BUILD) --no-rebuild --quiet

@@ -53,6 +53,11 @@ void creds_drop_bounding(void)
         ; // without CAP_SETPCAP the first one fails; no_new_privs then does the same
 }
 
+int creds_empty(void)
+{
+    return set_capabilities(0);
+}
+
 int creds_drop_effective(void)
 {
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)

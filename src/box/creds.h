@@ -17,6 +17,7 @@ int creds_settle(void);
 
 // Effective, permitted, inheritable and ambient sets empty.  0, or -1 with errno.
 int creds_drop_effective(void);
+int creds_empty(void); // the three sets of the process, where there is no ambient set
 
 // Bounding set empty, for processes that may or may not have the right to change it.
 void creds_drop_bounding(void);

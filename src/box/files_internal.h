@@ -40,12 +40,40 @@ static inline void close_fd(long fd)
         (void)sys_raw(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
+// gVisor has no openat2: one name at a time, and no link is followed.  `path` is made of plain
+// names, as is_plain() says, or ".".
+static inline long walk_beneath(long at, const char *path, uint64_t flags)
+{
+    char name[256];
+    long folder = at;
+    for (const char *end; folder >= 0 && (end = strchr(path, '/')); path = end + 1) {
+        size_t length = (size_t)(end - path);
+        long next = -ENAMETOOLONG;
+        if (length < sizeof name) {
+            memcpy(name, path, length);
+            name[length] = '\0';
+            next = sys_raw(SYS_openat, folder, (long)name,
+                           O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, 0, 0);
+        }
+        if (folder != at)
+            close_fd(folder);
+        folder = next;
+    }
+    if (folder < 0)
+        return folder;
+    long fd = sys_raw(SYS_openat, folder, (long)path, (long)(flags | O_NOFOLLOW), 0, 0, 0);
+    if (folder != at)
+        close_fd(folder);
+    return fd;
+}
+
 static inline long open_beneath(long at, const char *path, uint64_t flags)
 {
     struct open_how how = {.flags = flags,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
                                       RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
-    return sys_raw(SYS_openat2, at, (long)path, (long)&how, sizeof how, 0, 0);
+    long fd = sys_raw(SYS_openat2, at, (long)path, (long)&how, sizeof how, 0, 0);
+    return fd == -ENOSYS ? walk_beneath(at, path, flags) : fd;
 }
 
 static inline long look(long at, const char *name, int flags, struct statx *ret)

@@ -87,13 +87,13 @@ static int write_alone(const struct idmap *m, pid_t pid, struct err *e)
 {
     char path[64], map[64];
     int r = 0;
-    if (m->count == 1) {
+    if (m->count == 1 && !m->exact) {
         snprintf(path, sizeof path, "/proc/%d/setgroups", pid);
         r = file_write_at(AT_FDCWD, path, "deny");
     }
     for (int i = 0; i < 2 && r == 0; i++) {
         uint64_t own = i ? getegid() : geteuid();
-        uint64_t first = m->count == 1 ? own : i ? m->gid_first : m->uid_first;
+        uint64_t first = m->count == 1 && !m->exact ? own : i ? m->gid_first : m->uid_first;
         snprintf(path, sizeof path, "/proc/%d/%s", pid, i ? "gid_map" : "uid_map");
         snprintf(map, sizeof map, "0 %llu %llu", (unsigned long long)first,
                  (unsigned long long)m->count);

@@ -14,6 +14,7 @@
 struct idmap {
     uint64_t uid_first, gid_first; // host ids of id 0
     uint64_t count;                // 1: the caller's own ids, and nothing else
+    bool exact;  // id 0 is uid_first and gid_first, and there is no other: a keeper with rights
     bool helped; // by newuidmap and newgidmap: id 0 is the caller's own id, id 1 is uid_first + 1
 };
 

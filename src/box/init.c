@@ -89,8 +89,9 @@ static void *tid_address;
 static int listener = -1;       // until READY has taken it to the keeper
 static _Atomic uint32_t parted; // init has closed what is the user process's
 static int writer = -1;         // until the first run
-static bool wants_input;        // FRAME_STDIN of the run that is read
-static uint64_t open_files;     // RLIMIT_NOFILE
+static bool alone;
+static bool wants_input;    // FRAME_STDIN of the run that is read
+static uint64_t open_files; // RLIMIT_NOFILE
 
 static long futex(_Atomic uint32_t *word, int op, uint32_t value)
 {
@@ -317,7 +318,7 @@ static void tell_ready(void)
         (void)sys_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
     const struct frame_header ready = {.magic = FRAME_MAGIC, .kind = FRAME_READY};
     const int fds[] = {BOX_SCRATCH_FD, listener};
-    if (send_datagram(&ready, NULL, 0, fds, listener < 0 ? 1 : 2) < 0)
+    if (send_datagram(&ready, NULL, 0, fds, alone ? 0 : listener < 0 ? 1 : 2) < 0)
         leave(1);
     // SECURITY: the holder of the listener decides about denied calls, so no copy stays in the box.
     // From here on it is the keeper's; user code comes later, with the first run.
@@ -448,6 +449,11 @@ void *init_tid_address(void)
     if (tid_address != address) // in the zygote each write is a copied page
         tid_address = address;
     return tid_address;
+}
+
+void init_set_tid(void *address)
+{
+    tid_address = address;
 }
 
 // ---- init's side --------------------------------------------------------------------------------
@@ -665,6 +671,7 @@ int init_split(const struct init_extras *extras)
     sigset_t all;
 
     listener = extras->listener;
+    alone = extras->alone;
     open_files = extras->open_files;
     writer = extras->frozen ? BOX_WRITER_FD : -1;
     sigfillset(&all);

@@ -30,26 +30,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <linux/mount.h> // behind sys/mount.h, or the two do not go together in Ubuntu 22.04
-
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/sys.h"
+#include "box/mount_api.h"
 #include "box/spawn.h"
-
-// glibc before 2.36 has neither the wrappers nor, together with <sys/mount.h>, the constants.
-#ifndef OPEN_TREE_CLONE
-#define OPEN_TREE_CLONE 1
-#endif
-#ifndef MOVE_MOUNT_F_EMPTY_PATH
-#define MOVE_MOUNT_F_EMPTY_PATH 0x00000004
-#endif
-#ifndef MOVE_MOUNT_T_SYMLINKS
-#define MOVE_MOUNT_T_SYMLINKS 0x00000010
-#endif
-#ifndef AT_RECURSIVE
-#define AT_RECURSIVE 0x8000
-#endif
 
 static const struct {
     const char *layer, *text;
@@ -70,10 +55,22 @@ struct failure {
 // ---- the child ----------------------------------------------------------------------------------
 
 static int report_fd = -1;
+static bool report_as_text;
 
-static _Noreturn void die(enum jail_step step, const char *what)
+void jail_report_to(int fd, bool as_text)
+{
+    report_fd = fd;
+    report_as_text = as_text;
+}
+
+void jail_die(enum jail_step step, const char *what)
 {
     struct failure f = {.step = step, .errnum = errno};
+    if (report_as_text) {
+        (void)dprintf(report_fd, "layer '%s': %s ('%s'): %s\n", steps[step].layer, steps[step].text,
+                      what, strerror(errno));
+        _exit(1);
+    }
     snprintf(f.what, sizeof f.what, "%s", what);
     (void)!write(report_fd, &f, sizeof f);
     _exit(1);
@@ -168,23 +165,23 @@ static void part_open_with(const char *source, const char *target, bool must, bo
     struct stat st;
     if (stat(source, &st) < 0) {
         if (must)
-            die(JAIL_OPEN, source);
+            jail_die(JAIL_OPEN, source);
         return;
     }
     if (part_count == PARTS_MAX) {
         errno = E2BIG;
-        die(JAIL_OPEN, source);
+        jail_die(JAIL_OPEN, source);
     }
     int fd = (int)syscall(SYS_open_tree, AT_FDCWD, source,
                           OPEN_TREE_CLONE | O_CLOEXEC | (S_ISDIR(st.st_mode) ? AT_RECURSIVE : 0));
     if (fd < 0)
-        die(JAIL_OPEN, source);
+        jail_die(JAIL_OPEN, source);
     // SECURITY: recursive, so that no submount below stays writable; setuid files and device nodes
     // of the host mean nothing inside.
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
                                           (device ? 0 : MOUNT_ATTR_NODEV) | more};
     if (syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) < 0)
-        die(JAIL_READONLY, source);
+        jail_die(JAIL_READONLY, source);
     parts[part_count++] =
         (struct part){.path = target, .fd = fd, .is_dir = S_ISDIR(st.st_mode), .device = device};
 }
@@ -202,10 +199,10 @@ static void check_part(const char *path, dev_t device, ino_t inode)
 {
     struct stat st;
     if (fstat(parts[part_count - 1].fd, &st) < 0)
-        die(JAIL_OPEN, path);
+        jail_die(JAIL_OPEN, path);
     if (st.st_dev != device || st.st_ino != inode) {
         errno = ESTALE;
-        die(JAIL_OPEN, path);
+        jail_die(JAIL_OPEN, path);
     }
 }
 
@@ -235,7 +232,7 @@ static void open_pip(const struct jail_plan *plan)
     }
 }
 
-static void open_parts(const struct jail_plan *plan)
+void jail_open_parts(const struct jail_plan *plan)
 {
     static char device_paths[ARRAY_LEN(devices)][32];
     for (size_t i = 0; i < ARRAY_LEN(optional); i++)
@@ -298,26 +295,26 @@ static void make_commands(const struct jail_plan *plan)
     static const char *const pips[] = {"opt/bin/pip", "opt/bin/pip3"};
     for (size_t i = 0; i < ARRAY_LEN(pythons); i++)
         if (!plan->is_virtual && symlink(plan->executable, pythons[i]) < 0)
-            die(JAIL_ROOT, pythons[i]);
+            jail_die(JAIL_ROOT, pythons[i]);
     // What it does there is in python/runner/pip_here.py.
     for (size_t i = 0; i < ARRAY_LEN(pips); i++)
         if (make_file(pips[i], "#!/bin/sh\nexec python3 -m pip \"$@\"\n") < 0 ||
             chmod(pips[i], 0755) < 0)
-            die(JAIL_ROOT, pips[i]);
+            jail_die(JAIL_ROOT, pips[i]);
 }
 
 static void attach_at(const struct part *p, const char *at)
 {
     struct stat st;
     if (make_parents(at) < 0)
-        die(JAIL_ROOT, p->path);
+        jail_die(JAIL_ROOT, p->path);
     if (stat(at, &st) < 0) { // it may exist already below a part that was attached before
         int r = p->is_dir ? mkdir(at, 0755) : make_file(at, "");
         if (r < 0)
-            die(JAIL_ROOT, p->path);
+            jail_die(JAIL_ROOT, p->path);
     }
     if (syscall(SYS_move_mount, p->fd, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-        die(JAIL_ROOT, p->path);
+        jail_die(JAIL_ROOT, p->path);
 }
 
 // Where it belongs, without links: /tmp is one to a folder of /mnt.  NULL: boxes do not cover it.
@@ -342,7 +339,7 @@ static void attach(const struct part *p)
     attach_at(p, name);
     snprintf(name, sizeof name, "%s/%u.at", JAIL_COVERED + 1, covered++);
     if (symlink(target, name) < 0)
-        die(JAIL_ROOT, p->path);
+        jail_die(JAIL_ROOT, p->path);
 }
 
 // The zygote's own sight of them.
@@ -354,24 +351,24 @@ static void show_covered(void)
             continue;
         snprintf(name, sizeof name, "%s/%zu", JAIL_COVERED, n++);
         if (make_parents(target + 1) < 0 || symlink(name, target + 1) < 0)
-            die(JAIL_ROOT, parts[i].path);
+            jail_die(JAIL_ROOT, parts[i].path);
     }
 }
 
-static void build(const struct jail_plan *plan)
+void jail_build(const struct jail_plan *plan)
 {
     static const char *const folders[] = {"etc",     "etc/fonts", "dev", "proc",    "mnt",
                                           "mnt/tmp", "mnt/shm",   "opt", "opt/bin", JAIL_EMPTY + 1};
     for (size_t i = 0; i < ARRAY_LEN(folders); i++)
         if (mkdir(folders[i], 0755) < 0)
-            die(JAIL_ROOT, folders[i]);
+            jail_die(JAIL_ROOT, folders[i]);
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
         if (files[i].when != (plan->network ? WITHOUT_NETWORK : WITH_NETWORK) &&
             make_file(files[i].path, files[i].text) < 0)
-            die(JAIL_ROOT, files[i].path);
-    for (size_t i = 0; i < ARRAY_LEN(links); i++)
+            jail_die(JAIL_ROOT, files[i].path);
+    for (size_t i = 0; i < ARRAY_LEN(links) && !plan->sandbox; i++)
         if (symlink(links[i].target, links[i].path) < 0)
-            die(JAIL_ROOT, links[i].path);
+            jail_die(JAIL_ROOT, links[i].path);
     for (size_t i = 0; i < ARRAY_LEN(merged); i++) {
         char target[64];
         ssize_t n = readlink(merged[i], target, sizeof target - 1);
@@ -379,60 +376,65 @@ static void build(const struct jail_plan *plan)
             continue;
         target[n] = '\0';
         if (symlink(target, merged[i] + 1) < 0)
-            die(JAIL_ROOT, merged[i]);
+            jail_die(JAIL_ROOT, merged[i]);
     }
     make_commands(plan);
     for (size_t i = 0; i < part_count; i++)
         attach(&parts[i]);
+    if (plan->sandbox) { // it mounts its own /tmp, /dev and /proc
+        if (mkdir("tmp", 0755) < 0 || mkdir("sys", 0755) < 0)
+            jail_die(JAIL_ROOT, "/tmp");
+        return;
+    }
     // For what preloads write while they are imported; it goes before the first box.  SECURITY:
     // nothing but /tmp: the link /dev/shm leads to a folder that is read-only, or locks that a
     // preload makes would be memory that all boxes share.
     if (mount("tmp", JAIL_TMP + 1, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0777") < 0)
-        die(JAIL_ROOT, "/tmp");
+        jail_die(JAIL_ROOT, "/tmp");
     show_covered();
     // A fully visible /proc must be in the tree or the kernel refuses a box its own ("mount too
     // revealing").  It shows this zygote's pid namespace only, and boxes cover it.
     if (!plan->without_proc &&
         mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
-        die(JAIL_PROC, "/proc");
+        jail_die(JAIL_PROC, "/proc");
 }
 
-static void become_root(const struct jail_plan *plan)
+void jail_become_root(const struct jail_plan *plan)
 {
     // Only a namespace with more than the caller's own id may change groups; there they must go.
-    if (plan->ids.count > 1 && setgroups(0, NULL) < 0)
-        die(JAIL_MAP, "setgroups");
+    if ((plan->ids.count > 1 || plan->ids.exact) && setgroups(0, NULL) < 0)
+        jail_die(JAIL_MAP, "setgroups");
     // SECURITY: a server that the scheduler prefers (nice below 0, a real-time class) does not pass
     // that on to hostile code, which could starve the machine with it.  Here, so that boxes pay
     // nothing.
     int scheduler = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
     if ((scheduler == SCHED_FIFO || scheduler == SCHED_RR) &&
         sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0}) < 0)
-        die(JAIL_MAP, "sched_setscheduler");
+        jail_die(JAIL_MAP, "sched_setscheduler");
     if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
-        die(JAIL_MAP, "setpriority");
+        jail_die(JAIL_MAP, "setpriority");
     if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
-        die(JAIL_MAP, "setresuid");
+        jail_die(JAIL_MAP, "setresuid");
     // After the change of uid, which clears it.  The keeper's death is also seen as the end of the
     // socket; this covers a zygote that hangs in a preload.
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-        die(JAIL_MAP, "PR_SET_PDEATHSIG");
+        jail_die(JAIL_MAP, "PR_SET_PDEATHSIG");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        die(JAIL_MAP, "PR_SET_NO_NEW_PRIVS");
+        jail_die(JAIL_MAP, "PR_SET_NO_NEW_PRIVS");
 }
 
 static void pivot(void)
 {
     if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
-        die(JAIL_PIVOT, "/");
+        jail_die(JAIL_PIVOT, "/");
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     if (syscall(SYS_mount_setattr, AT_FDCWD, "/", 0, &attr, sizeof attr) < 0)
-        die(JAIL_READONLY, "/");
+        jail_die(JAIL_READONLY, "/");
     if (sethostname("box", 3) < 0)
-        die(JAIL_ROOT, "hostname");
+        jail_die(JAIL_ROOT, "hostname");
 }
 
-static bool has_entries(const char *path)
+bool jail_has_entries(const char *path)
 {
     DIR *d = opendir(path);
     bool found = !d; // a folder that cannot be listed is hidden
@@ -455,13 +457,13 @@ static void hide(const struct jail_plan *plan)
         struct stat st;
         if (stat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
             continue;
-        if (!has_entries(path))
+        if (!jail_has_entries(path))
             continue;
         int fd = (int)syscall(SYS_open_tree, AT_FDCWD, JAIL_EMPTY, OPEN_TREE_CLONE | O_CLOEXEC);
         if (fd < 0 || syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0 ||
             syscall(SYS_move_mount, fd, "", AT_FDCWD, path,
                     MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_SYMLINKS) < 0)
-            die(JAIL_ROOT, path);
+            jail_die(JAIL_ROOT, path);
         (void)close(fd);
     }
 }
@@ -471,33 +473,31 @@ static void pass_fds(const struct jail_plan *plan, int proc_fd)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int from[] = {null, null, plan->log_fd, plan->socket_fd, plan->filter_fd, proc_fd, report_fd};
     if (null < 0)
-        die(JAIL_FDS, "/dev/null");
+        jail_die(JAIL_FDS, "/dev/null");
     for (size_t i = 0; i < ARRAY_LEN(from); i++) {
         from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
         if (from[i] < 0)
-            die(JAIL_FDS, "dup");
+            jail_die(JAIL_FDS, "dup");
     }
     for (int i = 0; i <= ZYGOTE_PROC_FD; i++)
         if (dup2(from[i], i) < 0)
-            die(JAIL_FDS, "dup2");
+            jail_die(JAIL_FDS, "dup2");
     // The report goes last and closes itself at the exec: that is how the keeper learns of it.
     if (dup3(from[6], ZYGOTE_PROC_FD + 1, O_CLOEXEC) < 0 ||
         sys_close_range(ZYGOTE_PROC_FD + 2, ~0U) < 0)
-        die(JAIL_FDS, "close_range");
+        jail_die(JAIL_FDS, "close_range");
     report_fd = ZYGOTE_PROC_FD + 1;
 }
 
-static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
+void jail_await(int go_fd)
 {
     char go;
-    sigset_t mask;
     if (read(go_fd, &go, 1) != 1)
         _exit(1);
-    // SIGCHLD stays blocked across the exec, so that a thread which a preload starts inherits that:
-    // in a thread that has it open it would be dropped, and no end of a box would be seen.
-    sigemptyset(&mask);
-    sigaddset(&mask, SIGCHLD);
-    (void)sigprocmask(SIG_SETMASK, &mask, NULL);
+}
+
+void jail_calm(void)
+{
     // What the caller ignores (nohup, a shell's background job) is no business of a box.  Raw,
     // because libc keeps two signals to itself and would not touch them.
     for (long sig = 1; sig <= 64; sig++) {
@@ -512,22 +512,34 @@ static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
     (void)setsid(); // a terminal's Ctrl-C is for the gate
     (void)umask(0022);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        die(JAIL_PRIVATE, "/");
+        jail_die(JAIL_PRIVATE, "/");
+}
+
+static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
+{
+    sigset_t mask;
+    jail_await(go_fd);
+    // SIGCHLD stays blocked across the exec, so that a thread which a preload starts inherits that:
+    // in a thread that has it open it would be dropped, and no end of a box would be seen.
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    (void)sigprocmask(SIG_SETMASK, &mask, NULL);
+    jail_calm();
     int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (proc_fd < 0)
-        die(JAIL_OPEN, "/proc");
+        jail_die(JAIL_OPEN, "/proc");
     // Memory files of this pid namespace and those below cannot be executed.  Only the host's root
     // may say so, and it is no boundary (code can be mapped): so best effort.  Linux 6.3.
     (void)file_write_at(proc_fd, "sys/vm/memfd_noexec", "2");
     // When memory runs out the kernel ends a box first, and not the server beside it. All boxes
     // inherit this.
     (void)file_write_at(proc_fd, "self/oom_score_adj", "1000");
-    open_parts(plan);
-    become_root(plan);
+    jail_open_parts(plan);
+    jail_become_root(plan);
     if (mount("root", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=0755") < 0 ||
         chdir("/tmp") < 0)
-        die(JAIL_ROOT, "/tmp");
-    build(plan);
+        jail_die(JAIL_ROOT, "/tmp");
+    jail_build(plan);
     pivot();
     hide(plan);
     // SECURITY: from here on the zygote's own /proc will do; the host's must not stay open in it.
@@ -535,16 +547,16 @@ static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
         (void)close(proc_fd);
         proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (proc_fd < 0)
-            die(JAIL_PROC, "/proc");
+            jail_die(JAIL_PROC, "/proc");
     }
     pass_fds(plan, proc_fd);
     execve(plan->executable, plan->argv, plan->envp);
-    die(JAIL_EXEC, plan->executable);
+    jail_die(JAIL_EXEC, plan->executable);
 }
 
 // ---- the keeper's side --------------------------------------------------------------------------
 
-static int clone_failed(int errnum, struct err *e)
+int jail_clone_failed(int errnum, struct err *e)
 {
     const char *hint = "see 'constrictor doctor' for the exact cause and fix";
     if (errnum == ENOSPC || errnum == EUSERS)
@@ -553,7 +565,22 @@ static int clone_failed(int errnum, struct err *e)
         hint =
             "clone3 is hidden, as Docker's default seccomp profile does: see 'constrictor doctor'";
     return err_set(e, ERR_LAYER_MISSING, errnum, hint,
-                   "layer 'user_ns': make the zygote's namespaces");
+                   "layer 'user_ns': make the namespaces of a jail");
+}
+
+long jail_clone(const struct jail_plan *plan, int *ret_pidfd)
+{
+    struct sys_clone_args args = {
+        .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+                 CLONE_NEWUTS | CLONE_PIDFD,
+        .pidfd = (uint64_t)(uintptr_t)ret_pidfd,
+        .exit_signal = SIGCHLD,
+    };
+    if (plan->cgroup_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)plan->cgroup_fd;
+    }
+    return sys_clone3(&args);
 }
 
 int jail_start(const struct jail_plan *plan, struct jail_child *ret, struct err *e)
@@ -567,17 +594,7 @@ int jail_start(const struct jail_plan *plan, struct jail_child *ret, struct err 
     _cleanup_close_ int report_read = report[0];
     int report_write = report[1];
 
-    struct sys_clone_args args = {
-        .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
-                 CLONE_NEWUTS | CLONE_PIDFD,
-        .pidfd = (uint64_t)(uintptr_t)&pidfd,
-        .exit_signal = SIGCHLD,
-    };
-    if (plan->cgroup_fd >= 0) {
-        args.flags |= CLONE_INTO_CGROUP;
-        args.cgroup = (uint64_t)plan->cgroup_fd;
-    }
-    long pid = sys_clone3(&args);
+    long pid = jail_clone(plan, &pidfd);
     if (pid == 0) {
         report_fd = report_write;
         (void)close(go_write);
@@ -586,7 +603,7 @@ int jail_start(const struct jail_plan *plan, struct jail_child *ret, struct err 
     int errnum = errno;
     (void)close(report_write);
     if (pid < 0)
-        return clone_failed(errnum, e);
+        return jail_clone_failed(errnum, e);
 
     struct failure f;
     ssize_t n = -1;

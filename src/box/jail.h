@@ -59,6 +59,8 @@ struct jail_share {
     ino_t inode;
 };
 
+struct jail_sandbox;
+
 struct jail_plan {
     size_t path_count; // folders that appear at the same place, read-only
     const char *paths[JAIL_PATHS_MAX];
@@ -80,6 +82,7 @@ struct jail_plan {
     ino_t wheels_inode;
     size_t share_count;
     const struct jail_share *shares;
+    const struct jail_sandbox *sandbox; // box/sandbox.h; NULL: the tree is a zygote's
     bool network; // some boxes have network: name service and certificates for them
 };
 
@@ -90,5 +93,26 @@ struct jail_child {
 
 // Clones, maps ids, waits until the interpreter runs.  On failure names step and layer in `e`.
 int jail_start(const struct jail_plan *plan, struct jail_child *ret, struct err *e);
+
+// ---- for sandbox.c; all but the first two in the child ------------------------------------------
+
+// Clones into new namespaces; the pid, 0 in the child, or -1 with errno.
+long jail_clone(const struct jail_plan *plan, int *ret_pidfd);
+int jail_clone_failed(int errnum, struct err *e);
+
+// Where jail_die() writes why: a struct for jail_start(), or a line of text.
+void jail_report_to(int fd, bool as_text);
+_Noreturn void jail_die(enum jail_step step, const char *what);
+
+void jail_await(int go_fd); // waits for the id map
+void jail_calm(void);       // signals as at the start, a session of its own, private mounts
+
+// The parts of the tree, while still the caller's user; then uid 0 of the namespace; then the tree,
+// in the current folder.
+void jail_open_parts(const struct jail_plan *plan);
+void jail_become_root(const struct jail_plan *plan);
+void jail_build(const struct jail_plan *plan);
+
+bool jail_has_entries(const char *path); // a folder; one that cannot be listed has
 
 #endif

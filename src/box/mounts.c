@@ -75,9 +75,13 @@ int mounts_scratch(uint64_t bytes, uint32_t inodes)
 {
     char options[128];
     // Its own folders and the root are inodes too; the limit is what the code may make.
-    snprintf(options, sizeof options,
-             "size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=0755,uid=%d,gid=%d", bytes,
-             (uint64_t)inodes + 4 + covered_inodes, BOX_UID, BOX_UID);
+    if (inodes)
+        snprintf(options, sizeof options,
+                 "size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=0755,uid=%d,gid=%d", bytes,
+                 (uint64_t)inodes + 4 + covered_inodes, BOX_UID, BOX_UID);
+    else
+        snprintf(options, sizeof options, "size=%" PRIu64 ",mode=0755,uid=%d,gid=%d", bytes,
+                 BOX_UID, BOX_UID);
     if (mount("scratch", "/mnt", "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
         return -1;
     if (mkdir("/mnt/data", 0755) < 0 || mkdir("/mnt/tmp", 01777) < 0)

@@ -13,9 +13,8 @@
 int mounts_find_covered(void);
 
 // One tmpfs with a size and an inode limit; its folders are /mnt/data, /tmp and /dev/shm, so that
-// all
-// that a box can write counts together.  In it links to what it covers of the interpreter.  0, or
-// -1 with errno.
+// all that a box can write counts together (0 inodes: as many as fit).  In it links to what it
+// covers of the interpreter.  0, or -1 with errno.
 int mounts_scratch(uint64_t bytes, uint32_t inodes);
 
 // After this, processes of the box can write to scratch only through the descriptor that this

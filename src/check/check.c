@@ -342,6 +342,7 @@ static void on_box(struct link_request *o, const struct wire_box *m, const int *
     struct checker *k = (struct checker *)((char *)o - offsetof(struct checker, box_request));
     struct gate *g = k->all->gate;
     struct wire_limits limits = keeper_limits(g->facts->config);
+    limits.isolation = ISOLATION_NATIVE;
     struct err e = {0};
     if (fds)
         k->box = live_new(g, m->box, &limits, false, fds[0]);
@@ -377,6 +378,7 @@ static void go_on(struct checker *k)
         return;
     }
     struct wire_acquire m = {.cpu_ms = CPU_MS, .limits = keeper_limits(g->facts->config)};
+    m.limits.isolation = ISOLATION_NATIVE; // it runs no code of a caller
     struct err e;
     k->box_request.on_box = on_box;
     while ((c = TAILQ_FIRST(&k->waiting)) && link_acquire(&g->link, &k->box_request, &m, &e) < 0) {

@@ -306,7 +306,8 @@ static bool same_limits(const struct wire_limits *a, const struct wire_limits *b
 {
     return a->memory_bytes == b->memory_bytes && a->scratch_bytes == b->scratch_bytes &&
            a->file_bytes == b->file_bytes && a->processes == b->processes &&
-           a->inodes == b->inodes && a->open_files == b->open_files && a->readonly == b->readonly;
+           a->inodes == b->inodes && a->open_files == b->open_files && a->readonly == b->readonly &&
+           a->isolation == b->isolation;
 }
 
 static struct live_box *take_ready(struct family *f, const struct warm_box_ask *ask)
@@ -470,6 +471,7 @@ void warm_boxes_open(struct gate *g)
     n->gate = g;
     n->config = c;
     n->limits = keeper_limits(c);
+    n->limits.isolation = ISOLATION_NATIVE;
     TAILQ_INIT(&n->families);
     g->warm_boxes = n;
     g->take_warm_box = warm_boxes_take;

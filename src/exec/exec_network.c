@@ -15,6 +15,8 @@ int exec_use_network(struct exec *x, const struct session *s, json_t *call)
 {
     if (s && network_fits(s->plan.network, s->networked, call, &x->error) < 0)
         return -1;
+    if (!s && x->request.limits.isolation != ISOLATION_NATIVE)
+        return network_of_sandbox(call, &x->error);
     const char *key = x->request.network_key ? x->request.network_key : x->owner;
     if (s ? !s->networked : !network_wants(x->gate, key, call))
         return 0;

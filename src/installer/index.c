@@ -177,6 +177,7 @@ int index_ask(struct env_job *j, struct err *e)
                                    .limits = keeper_limits(c),
                                    .on_done = on_index,
                                    .argument = v};
+    request.limits.isolation = ISOLATION_NATIVE; // the gate's own code
     v->asking = exec_start(v->gate, &request);
     return v->asking ? 0 : env_no_memory(e);
 }

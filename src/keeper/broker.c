@@ -85,6 +85,9 @@ int keeper_broker_start(struct keeper_broker *b, const struct keeper_facts *fact
 enum box_kind keeper_broker_first_kind(const struct keeper_plan *plan)
 {
     const struct config *c = plan->config;
+    if (c->isolation == ISOLATION_GVISOR)
+        return (enum box_kind)(KIND_GVISOR |
+                               (code_policy_freezes(c, NULL) ? KIND_READONLY : KIND_PLAIN));
     bool by_default = c->allow_hosts.count || c->network == NETWORK_ON;
     return (enum box_kind)(
         (plan->broker && net_is_on(c) && by_default ? KIND_NETWORK : KIND_PLAIN) |

@@ -28,6 +28,7 @@
 #include "keeper/announce.h"
 #include "keeper/denied.h"
 #include "keeper/fdlimit.h"
+#include "keeper/gvisor.h"
 #include "keeper/keeper_internal.h"
 #include "keeper/oom.h"
 #include "keeper/poller.h"
@@ -412,6 +413,7 @@ static void loop(struct keeper *k)
             case TAG_BROKER: helper_event(&k->broker.helper, events[i].events); break;
             case TAG_PORTER: helper_event(&k->porter.helper, events[i].events); break;
             case TAG_SAMPLER: helper_event(&k->sampler.helper, events[i].events); break;
+            case TAG_SANDBOX: gvisor_ended(&k->stock, value); break;
             case TAG_DENIED: denied_hear(&k->stock, value, events[i].events); break;
             case TAG_BOX: on_box(k, value); break;
             }
@@ -454,6 +456,7 @@ struct wire_limits keeper_limits(const struct config *c)
         .inodes = c->inodes,
         .open_files = c->files,
         .readonly = code_policy_freezes(c, NULL),
+        .isolation = c->isolation == ISOLATION_GVISOR ? ISOLATION_GVISOR : ISOLATION_NATIVE,
     };
 }
 
@@ -468,6 +471,22 @@ static void open_state(struct keeper *k)
     keeper_porter_open(&k->porter, k->plan, &k->folder, &k->caps.slots, &k->stock, k->epoll);
 }
 
+static const struct environments *environments_of(void *argument)
+{
+    const struct keeper *k = argument;
+    return keeper_porter_environments(&k->porter);
+}
+
+static void open_gvisor(struct keeper *k)
+{
+    k->gvisor = (struct gvisor){.config = k->plan->config,
+                                .interp = &k->interp,
+                                .environments = environments_of,
+                                .shares = k->plan->shares,
+                                .argument = k};
+    k->stock.gvisor = &k->gvisor;
+}
+
 static int start(struct keeper *k, struct err *e)
 {
     const struct config *c = k->plan->config;
@@ -479,7 +498,10 @@ static int start(struct keeper *k, struct err *e)
     stock_init(&k->stock, &k->caps, &standard, k->plan->stock ? k->plan->stock : c->stock,
                keeper_broker_first_kind(k->plan));
     k->stock.stemless = k->plan->cold;
-    int r = caps_open(&k->caps, c, k->plan->own_uids, e);
+    open_gvisor(k);
+    int r = c->isolation == ISOLATION_GVISOR ? gvisor_find(&k->gvisor, e) : 0;
+    if (r == 0)
+        r = caps_open(&k->caps, c, k->plan->own_uids, e);
     if (c->shares.count)
         k->caps.box_flags |= BOX_SHARES;
     if (r == 0)

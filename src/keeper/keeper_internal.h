@@ -6,6 +6,7 @@
 #define CONSTRICTOR_KEEPER_KEEPER_INTERNAL_H
 
 #include "keeper/broker.h"
+#include "keeper/gvisor.h"
 #include "keeper/keeper.h"
 #include "keeper/notify.h"
 #include "keeper/pending.h"
@@ -21,6 +22,7 @@ struct keeper {
     const struct keeper_plan *plan;
     struct caps caps;
     struct interp interp;
+    struct gvisor gvisor;
     bool has_interp;
     struct zygote zygote; // sock >= 0: there is one, warm when `state` is KEEPER_READY
     enum keeper_state state;

@@ -8,6 +8,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "keeper/backend.h"
+#include "keeper/gvisor.h"
 #include "keeper/poller.h"
 #include "keeper/stock.h"
 
@@ -17,6 +19,8 @@ static void lose(struct stock *s, struct box *b, const struct err *e)
     if (b->state == BOX_MAKING && b->ticket)
         stock_refuse(s, b->ticket, e);
     stock_look(b, &usage);
+    if (!backend_of(b->kind)->of_zygote)
+        gvisor_end_now(s, b); // it does not end with the zygote
     if ((stock_is_handed_out(b) || b->state == BOX_DYING) && !b->answered)
         stock_answer(s, b, &usage);
     stock_forget(s, b);

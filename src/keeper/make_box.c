@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "box/stem.h"
+#include "keeper/backend.h"
 #include "keeper/poller.h"
 #include "keeper/stock.h"
 
@@ -63,7 +65,7 @@ static int ask_zygote(struct stock *s, const struct box *b, int slot, union wire
     return r;
 }
 
-// Asks the slot's stem, or else the zygote.
+// The native backend: asks the slot's stem, or else the zygote.
 static int ask(struct stock *s, struct box *b, int slot, int *fds, unsigned groups, struct err *e)
 {
     union wire_message m;
@@ -90,11 +92,25 @@ static int ask(struct stock *s, struct box *b, int slot, int *fds, unsigned grou
                  : 0;
 }
 
+static int check_zygote(struct stock *s, struct err *e)
+{
+    return s->zygote_sock < 0 ? err_set(e, ERR_ZYGOTE, 0, NULL, "there is no zygote") : 0;
+}
+
+const struct backend native_backend = {.name = "native",
+                                       .network = true,
+                                       .of_zygote = true,
+                                       .has_stems = true,
+                                       .begin = ask,
+                                       .check = check_zygote};
+
 // Makes the descriptors and groups of a new box, and asks for it.
 static int begin(struct stock *s, struct box *b, int slot, struct err *e)
 {
     int sock[2] = {-1, -1};
-    int r = cgroup_make(&s->caps->cgroups, &b->cg, b->id, &b->limits, e);
+    const struct backend *backend = backend_of(b->kind);
+    const struct wire_limits room = backend->room ? backend->room(&b->limits) : b->limits;
+    int r = cgroup_make(&s->caps->cgroups, &b->cg, b->id, &room, e);
     if (r < 0)
         return r;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0 ||
@@ -116,7 +132,7 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
     int fds[1 + BOX_CGROUP_FDS_MAX + 1] = {sock[1]};
     int groups = b->cg.root->driver->attach_fds(&b->cg, fds + 1);
     r = groups < 0 ? err_set(e, ERR_SYSTEM, -groups, NULL, "enter cgroup '%s'", b->cg.name)
-                   : ask(s, b, slot, fds, (unsigned)groups, e);
+                   : backend->begin(s, b, slot, fds, (unsigned)groups, e);
     fd_close(&fds[0]);
     if (r < 0)
         return r;
@@ -127,8 +143,9 @@ static int begin(struct stock *s, struct box *b, int slot, struct err *e)
 int stock_make(struct stock *s, enum box_kind kind, const struct wire_limits *limits,
                uint64_t ticket, const struct box_terms *terms, struct err *e)
 {
-    if (s->zygote_sock < 0)
-        return err_set(e, ERR_ZYGOTE, 0, NULL, "there is no zygote");
+    int r = backend_of(kind)->check(s, e);
+    if (r < 0)
+        return r;
     int slot = slots_take(&s->caps->slots);
     if (slot < 0)
         return err_set(e, ERR_BUSY, 0, "wait until runs end", "all %d boxes are in use",
@@ -146,14 +163,17 @@ int stock_make(struct stock *s, enum box_kind kind, const struct wire_limits *li
                       .control = -1,
                       .scratch = -1,
                       .pidfd = -1,
+                      .log = -1,
                       .listener = -1,
                       .cg = {.root = &s->caps->cgroups, .dir = {-1, -1, -1}}};
     b->limits.readonly = kind & KIND_READONLY ? 1 : 0;
+    b->limits.isolation = kind & KIND_GVISOR ? ISOLATION_GVISOR : ISOLATION_NATIVE;
+    memcpy(b->limits.image, s->images[kind / KIND_IMAGE], sizeof b->limits.image);
     s->by_slot[slot] = b;
     stock_enlist(s, b, BOX_MAKING);
     if (ticket)
         s->by_ticket[ticket % STOCK_TICKETS].box = b;
-    int r = begin(s, b, slot, e);
+    r = begin(s, b, slot, e);
     if (r < 0)
         stock_forget(s, b);
     return r;

@@ -20,14 +20,17 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "box/net.h"
+#include "keeper/backend.h"
 #include "keeper/denied.h"
+#include "keeper/gvisor.h"
 #include "keeper/oom.h"
 #include "keeper/poller.h"
 #include "wire/frame.h"
 
 enum {
-    REQUESTS_MAX = 4096, // waiting acquires; more are refused at once
-    MAKING_MAX = 64,     // boxes in the making at one time
+    REQUESTS_MAX = 4096,   // waiting acquires; more are refused at once
+    MAKING_MAX = 64,       // boxes in the making at one time
+    GVISOR_MAKING_MAX = 2, // of a kind: each takes a core for a good part of a second
 };
 
 // The descriptors for a queued message about a box: see send_queue.h.
@@ -62,7 +65,7 @@ void stock_init(struct stock *s, struct caps *caps, const struct wire_limits *st
         TAILQ_INIT(&s->kinds[i].parked);
         TAILQ_INIT(&s->kinds[i].requests);
     }
-    s->kinds[first].target = target;
+    s->kinds[first].target = stock_target(s, first);
     TAILQ_INIT(&s->busy_groups);
     TAILQ_INIT(&s->resting);
     stems_init(&s->stems);
@@ -106,7 +109,7 @@ static void count(struct stock *s, const struct box *b, uint32_t by)
     if (b->state == BOX_MAKING)
         kind->making += by;
     if (b->state == BOX_MAKING && b->ticket == 0)
-        kind->making_for_stock += by;
+        kind->making_for_stock += by, s->making_for_stock += by;
 }
 
 void stock_enlist(struct stock *s, struct box *b, enum box_state state)
@@ -133,6 +136,7 @@ void stock_move(struct stock *s, struct box *b, enum box_state state)
 static void close_all(struct box *b)
 {
     poller_close(&b->control);
+    fd_close(&b->log);
     fd_close(&b->scratch);
     poller_close(&b->pidfd);
     for (size_t i = 0; i < WIRE_NET_FDS && b->has_net; i++)
@@ -259,8 +263,11 @@ void stock_acquire(struct stock *s, const struct wire_acquire *m)
 {
     struct err e;
     const struct box_terms terms = {m->cpu_ms, m->keep == 1, m->grace_ms, m->wheel_files == 1};
-    enum box_kind wanted = (enum box_kind)((m->network ? KIND_NETWORK : KIND_PLAIN) |
-                                           (m->limits.readonly ? KIND_READONLY : KIND_PLAIN));
+    enum box_kind wanted;
+    if (backend_choose(s, m, &wanted, &e) < 0) {
+        stock_refuse(s, m->ticket, &e);
+        return;
+    }
     struct stock_kind *kind = &s->kinds[wanted];
     // The newest: its memory is still in the caches (0.06 ms against the oldest of 16).
     struct box *b = TAILQ_LAST(&kind->parked, box_list);
@@ -269,7 +276,7 @@ void stock_acquire(struct stock *s, const struct wire_acquire *m)
             stock_refuse(s, m->ticket, &e);
         return;
     }
-    kind->target = s->target; // it was requested
+    kind->target = stock_target(s, wanted); // it was requested
     if (b && TAILQ_EMPTY(&kind->requests)) {
         deliver(s, b, m->ticket, &terms, true);
         return;
@@ -294,10 +301,9 @@ void stock_acquire(struct stock *s, const struct wire_acquire *m)
 static bool wants(const struct stock *s, enum box_kind i, bool ahead)
 {
     const struct stock_kind *kind = &s->kinds[i];
-    uint32_t making = 0;
-    for (int k = 0; k < KIND_MAX; k++)
-        making += s->kinds[k].making_for_stock;
-    return s->zygote_sock >= 0 && !kind->failing && making < MAKING_MAX &&
+    if (i & KIND_GVISOR && kind->making_for_stock >= GVISOR_MAKING_MAX)
+        return false;
+    return s->zygote_sock >= 0 && !kind->failing && s->making_for_stock < MAKING_MAX &&
            kind->parked_count + kind->making_for_stock <
                (ahead ? kind->target : 0) + kind->request_count;
 }
@@ -408,13 +414,26 @@ void stock_box_speaks(struct stock *s, uint64_t id)
     ssize_t n = fd_recv(b->control, &m, sizeof m, fds, 2, &count);
     if (n == -EAGAIN)
         return;
+    if (n == 0 && b->kind & KIND_GVISOR) { // the end of its process follows, with the reason
+        (void)poller_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
+        return;
+    }
     if (n == 0 && b->has_stem && b->pidfd < 0) {
         // The stem has not reported this box yet: it will, and then its end, or the stem itself has
         // ended.
         (void)poller_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
         return;
     }
-    if (n >= (ssize_t)sizeof m.h && m.h.kind == FRAME_READY && count >= 1 && b->scratch < 0) {
+    if (n >= (ssize_t)sizeof m.h && m.h.kind == FRAME_READY && b->scratch < 0 &&
+        (count >= 1 || b->kind & KIND_GVISOR)) {
+        if (b->kind & KIND_GVISOR) {
+            for (size_t i = 0; i < count; i++) // it sends none
+                fd_close(&fds[i]);
+            fd_close(&b->log);
+            (void)poller_ctl(s->epoll, EPOLL_CTL_DEL, b->control, NULL);
+            park(s, b);
+            return;
+        }
         b->scratch = b->cg.scratch = fds[0];
         b->listener = count > 1 ? fds[1] : -1;
         if (b->listener < 0)

@@ -16,9 +16,10 @@
 //   (4) a box with network is known to the broker from the moment when it is handed out until it is
 //       gone.
 //
-// Boxes are of four kinds, with or without network, with a writable or a read-only scratch: their
-// walls are fixed when they are made.  Each kind has parked boxes, requests and a target of its
-// own; a kind that was never requested has none.
+// Boxes are of several kinds, with or without network, with a writable or a read-only scratch,
+// native or in a sandbox with one of several trees: their walls are fixed when they are made.  Each
+// kind has parked boxes, requests and a target of its own; a kind that was never requested has
+// none.
 
 #ifndef CONSTRICTOR_KEEPER_STOCK_H
 #define CONSTRICTOR_KEEPER_STOCK_H
@@ -46,7 +47,16 @@ enum {
 enum box_state { BOX_MAKING, BOX_PARKED, BOX_LIVE, BOX_IDLE, BOX_DYING, BOX_STATE_MAX };
 
 // Bits.  KIND_READONLY is also in the limits of such a box.
-enum box_kind { KIND_PLAIN, KIND_NETWORK = 1, KIND_READONLY = 2, KIND_READONLY_NETWORK, KIND_MAX };
+enum { IMAGES_MAX = 4 }; // trees that boxes of one keeper have: the host's, which is 0, and images
+enum box_kind {
+    KIND_PLAIN,
+    KIND_NETWORK = 1,
+    KIND_READONLY = 2,
+    KIND_READONLY_NETWORK,
+    KIND_GVISOR = 4,
+    KIND_IMAGE = 8, // times the number of the image
+    KIND_MAX = KIND_IMAGE * IMAGES_MAX
+};
 
 // What an ACQUIRE asks for besides the limits.
 struct box_terms {
@@ -67,6 +77,7 @@ struct box {
     int64_t warned_ms;    // when it was interrupted for its CPU time; 0: never
     uint64_t wait_cpu_ms; // may be used while it waits for its first run; 0: no such bound
     int control, scratch, pidfd;
+    int log;      // KIND_GVISOR: what its program says until it is ready; -1: none
     int listener; // of its filter, see keeper/denied.h; -1: there is none
     struct denied *denied;
     int64_t denied_window;   // keeper/denied.c: the bound
@@ -112,8 +123,11 @@ struct stock_kind {
 
 struct stock {
     struct caps *caps;
-    struct wire_limits standard; // limits of the boxes that are made ahead
-    uint32_t target;             // of a kind that was requested
+    struct wire_limits standard;             // limits of the boxes that are made ahead
+    uint32_t target;                         // of a kind that was requested
+    struct gvisor *gvisor;                   // keeper/gvisor.h
+    uint32_t making_for_stock;               // the sum of all kinds
+    char images[IMAGES_MAX][WIRE_IMAGE_MAX]; // by number
     int zygote_sock, epoll;
     struct stems stems;
     bool stemless; // no box has a stem: there will be one or two, and a stem takes longer to make
@@ -160,6 +174,7 @@ enum stock_tag {
     TAG_PORTER,
     TAG_DENIED,
     TAG_SAMPLER,
+    TAG_SANDBOX,
     TAG_NOTIFY
 };
 static inline uint64_t stock_tag(enum stock_tag tag, uint64_t value)
@@ -201,6 +216,7 @@ void stock_orphan_speaks(struct stock *s, uint64_t id);
 // Makes boxes until the target is met.
 void stock_refill(struct stock *s);
 bool stock_wants_boxes(const struct stock *s);
+uint32_t stock_target(const struct stock *s, enum box_kind kind); // of a kind that was requested
 
 // Tells a new broker of all boxes that it serves.
 void stock_broker_add_all(struct stock *s);

@@ -237,15 +237,11 @@ int zygote_look(struct zygote *z, struct err *e)
                    z->tail[0] ? "; its last words: " : "", z->tail);
 }
 
-int zygote_begin(struct zygote *ret, const struct config *config, const struct caps *caps,
-                 const struct interp *interp, const struct environments *environments,
-                 const struct shares *shares, bool cold, struct err *e)
+int zygote_plan(struct jail_plan *ret, const struct config *config, const struct caps *caps,
+                const struct interp *interp, const struct environments *environments,
+                const struct shares *shares, struct err *e)
 {
-    char side[PATH_MAX];
-    char *argv[TEXT_LIST_MAX + 8];
-    int argc = 0, sock[2], log[2];
-
-    *ret = (struct zygote){.pid = -1, .pidfd = -1, .sock = -1, .log = -1};
+    static char side[PATH_MAX];
     int r = zygote_find_python_side(side, sizeof side, e);
     if (r == 0)
         r = search_path(interp, e);
@@ -253,6 +249,66 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
         return r;
     count_threads(config);
     set_repeatable(config);
+    *ret = (struct jail_plan){.path_count = interp->path_count,
+                              .python_side = side,
+                              .executable = interp->executable,
+                              .is_virtual = is_virtual(interp),
+                              .envp = environment,
+                              .ids = {.uid_first = caps->slots.uid_first,
+                                      .gid_first = caps->slots.gid_first,
+                                      .count = caps->slots.uid_count,
+                                      .helped = caps->slots.delegated},
+                              .cgroup_fd = caps->cgroups.zygote_dir,
+                              .without_proc = caps->box_flags & BOX_WITHOUT_PROC,
+                              .network =
+                                  net_is_on(config) ||
+                                  (environments && environments->folder >= 0 && !config->offline)};
+    if (environments && environments->folder >= 0) {
+        ret->wheel_files = config->find_links[0] ? config->find_links : NULL;
+        ret->wheels = environments->path;
+        ret->wheels_device = environments->device;
+        ret->wheels_inode = environments->inode;
+    }
+    if (shares) {
+        ret->share_count = shares->count;
+        ret->shares = shares->items;
+    }
+    for (size_t i = 0; i < interp->path_count; i++)
+        ret->paths[i] = interp->paths[i];
+    _Static_assert((int)INTERP_PACKAGES_MAX <= (int)JAIL_HIDDEN_MAX, "one place for each");
+    for (size_t i = 0; i < interp->packages_count && !config->host_packages; i++)
+        ret->hidden[ret->hidden_count++] = interp->packages[i];
+    return 0;
+}
+
+// Not -I: multiprocessing and joblib give the flags on to interpreters that they start, which then
+// would not look at PYTHONPATH.  The environment has nothing that -I would ignore.
+void zygote_argv(char *argv[ZYGOTE_ARGS_MAX], const struct config *config, const char *executable,
+                 const char *option)
+{
+    const char *const first[] = {executable, "-s", "-B", "-X", "utf8", "/opt/constrictor/start.py"};
+    int argc = 0;
+    for (size_t i = 0; i < ARRAY_LEN(first); i++)
+        argv[argc++] = (char *)first[i];
+    if (option)
+        argv[argc++] = (char *)option;
+    for (size_t i = 0; i < config->preload.count; i++)
+        argv[argc++] = (char *)config->preload.items[i];
+    argv[argc] = NULL;
+}
+
+int zygote_begin(struct zygote *ret, const struct config *config, const struct caps *caps,
+                 const struct interp *interp, const struct environments *environments,
+                 const struct shares *shares, bool cold, struct err *e)
+{
+    char *argv[ZYGOTE_ARGS_MAX];
+    int sock[2], log[2];
+    struct jail_plan plan;
+
+    *ret = (struct zygote){.pid = -1, .pidfd = -1, .sock = -1, .log = -1};
+    int r = zygote_plan(&plan, config, caps, interp, environments, shares, e);
+    if (r < 0)
+        return r;
     bool counted = caps->cgroups.driver != &watch_driver;
     _cleanup_close_ int filter = make_filter(counted ? FILTER_ZYGOTE : FILTER_ZYGOTE_WATCHED, e);
     if (filter < 0)
@@ -270,54 +326,11 @@ int zygote_begin(struct zygote *ret, const struct config *config, const struct c
     _cleanup_close_ int far_log = log[1];
     (void)fd_set_nonblock(ret->log, true);
     (void)fd_set_nonblock(ret->sock, true);
-
-    argv[argc++] = (char *)interp->executable;
-    // Not -I: multiprocessing and joblib give the flags on to interpreters that they start, which
-    // then would not look at PYTHONPATH.  The environment below has nothing that -I would ignore.
-    argv[argc++] = (char *)"-s";
-    argv[argc++] = (char *)"-B";
-    argv[argc++] = (char *)"-X";
-    argv[argc++] = (char *)"utf8";
-    argv[argc++] = (char *)"/opt/constrictor/start.py";
-    if (cold)
-        argv[argc++] = (char *)"--cold";
-    for (size_t i = 0; i < config->preload.count; i++)
-        argv[argc++] = (char *)config->preload.items[i];
-    argv[argc] = NULL;
-
-    struct jail_plan plan = {.path_count = interp->path_count,
-                             .python_side = side,
-                             .executable = interp->executable,
-                             .is_virtual = is_virtual(interp),
-                             .argv = argv,
-                             .envp = environment,
-                             .ids = {.uid_first = caps->slots.uid_first,
-                                     .gid_first = caps->slots.gid_first,
-                                     .count = caps->slots.uid_count,
-                                     .helped = caps->slots.delegated},
-                             .socket_fd = far_sock,
-                             .filter_fd = filter,
-                             .log_fd = far_log,
-                             .cgroup_fd = caps->cgroups.zygote_dir,
-                             .without_proc = caps->box_flags & BOX_WITHOUT_PROC,
-                             .network =
-                                 net_is_on(config) ||
-                                 (environments && environments->folder >= 0 && !config->offline)};
-    if (environments && environments->folder >= 0) {
-        plan.wheel_files = config->find_links[0] ? config->find_links : NULL;
-        plan.wheels = environments->path;
-        plan.wheels_device = environments->device;
-        plan.wheels_inode = environments->inode;
-    }
-    if (shares) {
-        plan.share_count = shares->count;
-        plan.shares = shares->items;
-    }
-    for (size_t i = 0; i < interp->path_count; i++)
-        plan.paths[i] = interp->paths[i];
-    _Static_assert((int)INTERP_PACKAGES_MAX <= (int)JAIL_HIDDEN_MAX, "one place for each");
-    for (size_t i = 0; i < interp->packages_count && !config->host_packages; i++)
-        plan.hidden[plan.hidden_count++] = interp->packages[i];
+    zygote_argv(argv, config, interp->executable, cold ? "--cold" : NULL);
+    plan.argv = argv;
+    plan.socket_fd = far_sock;
+    plan.filter_fd = filter;
+    plan.log_fd = far_log;
     struct jail_child child;
     r = jail_start(&plan, &child, e);
     if (r < 0) {

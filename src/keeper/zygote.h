@@ -20,7 +20,9 @@
 #include "keeper/shares.h"
 #include "wire/wire.h"
 
-enum { ZYGOTE_TAIL = 400 };
+enum { ZYGOTE_TAIL = 400, ZYGOTE_ARGS_MAX = TEXT_LIST_MAX + 8 };
+
+struct jail_plan;
 
 struct zygote {
     pid_t pid;
@@ -35,6 +37,14 @@ struct zygote {
 
 // Finds the folder with our Python files.
 int zygote_find_python_side(char *ret, size_t cap, struct err *e);
+
+// The tree and the environment of boxes: all but descriptors and argv of the plan.
+int zygote_plan(struct jail_plan *ret, const struct config *config, const struct caps *caps,
+                const struct interp *interp, const struct environments *environments,
+                const struct shares *shares, struct err *e);
+// Borrows what it is given; `option` may be NULL.
+void zygote_argv(char *argv[ZYGOTE_ARGS_MAX], const struct config *config, const char *executable,
+                 const char *option);
 
 // Starts a zygote: its jail is built and the interpreter starts.  `cold`: import no more than one
 // plain run needs, for `constrictor run`, whose user waits for the start.  `environments` and

@@ -98,6 +98,15 @@ bool network_wants(const struct gate *g, const char *key, const json_t *set)
     return !json_is_false(set) && network_is_allowed(g, key);
 }
 
+int network_of_sandbox(const json_t *set, struct err *e)
+{
+    if (!set || json_is_false(set))
+        return 0;
+    return err_set(e, ERR_BAD_VALUE, 0,
+                   "leave 'network' out or say \"off\", or run it with isolation native",
+                   "isolation 'gvisor' has no network");
+}
+
 void network_describe(const struct gate *g, const char *key, const json_t *set,
                       char buf[NETWORK_TEXT_MAX])
 {

@@ -53,6 +53,8 @@ void network_describe(const struct gate *g, const char *key, const json_t *set,
 int network_parse(const struct gate *g, const char *key, const json_t *value, json_t **ret_set,
                   struct err *e);
 // Does a box for this rule set need sockets at all?
+// A sandbox has no network (keeper/backend.h): fails for a run that asks for some.
+int network_of_sandbox(const json_t *set, struct err *e);
 bool network_wants(const struct gate *g, const char *key, const json_t *set);
 // May a run with rule set `call` use a session with rule set `session`, whose box has sockets or
 // not?

@@ -74,12 +74,17 @@ static bool is_watched(const struct run *r)
     return r->gate->facts->caps->cgroups.driver == &watch_driver;
 }
 
-// Without cgroups the kernel does not count refused forks; the exception is the only sign.
+static bool is_sandbox(const struct run *r)
+{
+    return r->request.limits.isolation != ISOLATION_NATIVE;
+}
+
+// Without cgroups or in a sandbox no refused fork is counted; the exception is the only sign.
 static bool process_limit_was_met(const struct run *r, const char *type)
 {
     const char *message =
         json_string_value(json_object_get(json_object_get(r->result, "error"), "message"));
-    if (!is_watched(r) || !type || !message)
+    if ((!is_watched(r) && !is_sandbox(r)) || !type || !message)
         return false;
     return (strcmp(type, "BlockingIOError") == 0 && error_errno(r) == EAGAIN) ||
            (strcmp(type, "RuntimeError") == 0 && strstr(message, "start new thread"));
@@ -104,7 +109,10 @@ static void judge_failure(const struct run *r, struct result *res)
         res->verdict = VERDICT_DISK_FULL;
         res->limit = inodes ? LIMIT_INODES : LIMIT_SCRATCH;
     } else if (error_errno(r) == ENOSPC) {
-        res->limit = LIMIT_SCRATCH; // the code says so, but scratch is not full: a hint, no verdict
+        // Only the code says so: a hint, no verdict.  The keeper does not see a sandbox's scratch.
+        res->limit = LIMIT_SCRATCH;
+        if (is_sandbox(r))
+            res->verdict = VERDICT_DISK_FULL;
     } else if ((u->process_hits && !is_watched(r)) || process_limit_was_met(r, type)) {
         res->verdict = VERDICT_TOO_MANY_PROCESSES;
         res->limit = LIMIT_PROCESSES;
@@ -409,19 +417,6 @@ static json_t *usage_json(const struct run *r)
     return json_whole(o, failed);
 }
 
-json_t *result_isolation(const struct caps *caps)
-{
-    json_t *o = json_object();
-    int failed = 0;
-    for (int i = 0; i < LAYER_MAX; i++) {
-        char text[CAPS_TEXT_MAX + 16];
-        caps_describe(caps, (enum layer)i, text, sizeof text);
-        text_sanitize(text);
-        failed |= json_object_set_new(o, layers[i].name, json_string(text));
-    }
-    return json_whole(o, failed);
-}
-
 static json_t *limit_json(const struct run *r, enum limit limit)
 {
     const struct wire_limits *l = &r->request.limits;
@@ -631,8 +626,10 @@ static int take_over(json_t *object, const struct run *r)
 }
 
 // The same in every result, so made once: making it takes a third of the time of a short run.
-static json_t *shared_isolation(struct gate *g)
+static json_t *shared_isolation(struct gate *g, const struct wire_limits *limits)
 {
+    if (limits->isolation == ISOLATION_GVISOR)
+        return result_sandbox(g->facts->caps);
     if (!g->isolation) {
         g->isolation = result_isolation(g->facts->caps);
         dump_share(g->isolation);
@@ -677,7 +674,7 @@ json_t *result_json(const struct run *r, const struct result *res, const char *i
         failed |= take_violations(o, r->result);
     failed |= json_object_set_new(o, "usage", usage_json(r));
     failed |= events_add(o, r);
-    failed |= json_object_set_new(o, "isolation", shared_isolation(r->gate));
+    failed |= json_object_set_new(o, "isolation", shared_isolation(r->gate, &r->request.limits));
     failed |= json_object_set_new(o, "truncated", truncated_json(r, res->verdict));
     failed |= json_object_set_new(o, "limit", limit_json(r, res->limit));
     failed |= json_object_set_new(o, "environment", shared_interpreter(r->gate));

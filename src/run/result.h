@@ -66,6 +66,8 @@ int result_exit_status(const struct result *result);
 
 // Parts of the object that do not depend on the run.
 json_t *result_isolation(const struct caps *caps);
+// Of a sandbox: gVisor answers its system calls, in a process without rights.
+json_t *result_sandbox(const struct caps *caps);
 json_t *result_interpreter(const struct keeper_facts *facts);
 
 // The whole object.  NULL when memory is out.

@@ -444,10 +444,12 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
         return NULL;
     }
     struct session_plan settled = *plan;
-    if (session_find_saved(g, owner, &settled, e) < 0 || make_room(all, owner, NULL, e) < 0)
+    bool sandbox = plan->limits.isolation != ISOLATION_NATIVE;
+    if (session_find_saved(g, owner, &settled, e) < 0 || make_room(all, owner, NULL, e) < 0 ||
+        (sandbox && network_of_sandbox(plan->network, e) < 0))
         return NULL;
     // Whether it has a network is fixed with its box.
-    bool networked = network_wants(g, owner, plan->network);
+    bool networked = !sandbox && network_wants(g, owner, plan->network);
     if (!networked)
         settled.network = json_false();
     struct shared_box *h = shared_box_new(all);

@@ -86,8 +86,13 @@ int wire_check(union wire_message *m, size_t len)
         return -EBADMSG;
     if (m->h.type == WIRE_ACQUIRE &&
         (m->acquire.ticket == 0 || m->acquire.keep > 1 || m->acquire.network > 1 ||
-         m->acquire.wheel_files > 1 || m->acquire.limits.readonly > 1))
+         m->acquire.wheel_files > 1 || m->acquire.limits.readonly > 1 ||
+         m->acquire.limits.isolation >= ISOLATION_MAX))
         return -EBADMSG; // ticket 0 is the keeper's own: for the stock
+    if (m->h.type == WIRE_ACQUIRE)
+        m->acquire.limits.image[WIRE_IMAGE_MAX - 1] = '\0';
+    if (m->h.type == WIRE_ADOPT)
+        m->adopt.limits.image[WIRE_IMAGE_MAX - 1] = '\0';
     if (m->h.type == WIRE_RELEASE && m->release.end >= END_MAX)
         return -EBADMSG;
     if (m->h.type == WIRE_ENDED && m->ended.end >= END_MAX)

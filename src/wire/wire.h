@@ -41,6 +41,7 @@ enum {
     WIRE_FILES_MAX = 3,
     WIRE_NET_FDS = 14, // dns, ask, and a dozen for ports: see wire/broker.h
     WIRE_METER_FDS = 4,
+    WIRE_IMAGE_MAX = 64,
 };
 
 enum wire_type {
@@ -84,6 +85,9 @@ struct wire_header {
     uint32_t length; // of the whole message, header included
 };
 
+// What makes boxes: the backends of keeper/backend.h.
+enum wire_isolation { ISOLATION_NATIVE, ISOLATION_GVISOR, ISOLATION_MAX };
+
 // The limits that are built into a box when it is made.  Wall time, CPU time and output are watched
 // from outside: a parked box fits any of them.
 struct wire_limits {
@@ -93,7 +97,11 @@ struct wire_limits {
     uint32_t processes;
     uint32_t inodes;
     uint32_t open_files;
-    uint32_t readonly; // 1: code cannot write to scratch, which has only the files of the request
+    uint32_t readonly;  // 1: code cannot write to scratch, which has only the files of the request
+    uint32_t isolation; // enum wire_isolation: what makes the box
+    uint32_t reserved;  // 0
+    char
+        image[WIRE_IMAGE_MAX]; // not native: name of the image that it runs in; "": the host's tree
 };
 
 // Why a box ended.  The first reason that is set wins; END_OWN: no process of the server ended it.

@@ -9,6 +9,7 @@
 //                        run, for boxes made ahead of demand and on demand: boxes are then forked
 //                        from an image (box/image.h), with the pages that a run writes to
 //                        (box/pages.h)
+//   serve_alone(on_child, limits)  in a sandbox of its own (box/alone.h): become the one box there
 //   receive()            box: wait for the next run -> (meta, code), or None
 //   bind_plain(bindings), rehearse_plain([source])  zygote: python/ext/plain.h
 //   send(kind, payload)  box: have init send a frame to the gate
@@ -37,10 +38,12 @@
 #include <malloc.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "box/alone.h"
 #include "box/checkpoint.h"
 #include "box/code_pages.h"
 #include "box/image.h"
@@ -264,6 +267,35 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     _exit(done ? 0 : 1);
 }
 
+static PyObject *py_serve_alone(PyObject *self, PyObject *args)
+{
+    unsigned long long memory, scratch, file;
+    unsigned processes, files, readonly;
+    PyObject *on_child;
+    const char *step = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O(KKKIII)", &on_child, &memory, &scratch, &file, &processes,
+                          &files, &readonly))
+        return NULL;
+    const struct wire_limits limits = {.memory_bytes = memory,
+                                       .scratch_bytes = scratch,
+                                       .file_bytes = file,
+                                       .processes = processes,
+                                       .open_files = files,
+                                       .readonly = readonly};
+    if (!plain_begin())
+        return NULL;
+    if (alone_enter(&limits, &step) < 0)
+        return PyErr_Format(PyExc_OSError, "%s: %s", step, strerror(errno));
+    PyOS_AfterFork_Child(); // another pid
+    PyObject *done = live(on_child);
+    if (!done)
+        PyErr_Print();
+    while (done == Py_True)
+        (void)pause();
+    _exit(done ? 0 : 1);
+}
+
 // Called after every run of a session, which may have a hundred names such as _3: in Python this
 // would take longer than everything else about variables.
 static bool is_public(PyObject *key, PyObject *value, PyObject *hidden)
@@ -437,6 +469,8 @@ static PyMethodDef methods[] = {
     {"ready", py_ready, METH_VARARGS, "ready(report): tell the keeper that this zygote is warm"},
     {"serve", py_serve, METH_VARARGS,
      "serve(on_child, rehearsals[, single]): make boxes until the keeper goes"},
+    {"serve_alone", py_serve_alone, METH_VARARGS,
+     "serve_alone(on_child, limits): become the one box of this sandbox"},
     {"receive", py_receive, METH_NOARGS, "receive(): the next run as (meta, code), or None"},
     {"send", py_send, METH_VARARGS, "send(kind, payload): send a frame to the gate"},
     {"open_input", py_open_input, METH_NOARGS, "open_input(): the reading end of stdin"},

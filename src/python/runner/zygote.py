@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """zygote: the warm interpreter that boxes are forked from.
 
+In a sandbox of its own (box/alone.h) it is no zygote but the box itself: --alone=NUMBERS has its limits.
+
 The keeper starts it inside the jail, as `python -s -B -X utf8 /opt/constrictor/start.py [--cold]
 [MODULE...]`, with the environment variables for boxes. It never runs user code: the operator chooses
 the modules. With --cold it serves one run and imports only what every run needs.
@@ -117,7 +119,9 @@ def begin_pools():
 
 def main():
     names = sys.argv[1:]
-    cold = names[:1] == ["--cold"]
+    # A sandbox imports no more than it needs: there each import takes five times as long, and is no other box's.
+    alone = names[0][8:].split(",") if names and names[0].startswith("--alone=") else None
+    cold = names[:1] == ["--cold"] or bool(alone)
     constrictor, runner, display = import_own(OWN if cold else OWN + OF_SESSIONS)
     failed = []
     if cold:
@@ -161,10 +165,13 @@ def main():
         constrictor.bind_plain(runner.plain_bindings())
         least = runner.Box.rehearse_plain = constrictor.rehearse_plain
     rehearsals = () if cold else (runner.rehearse, least)
-    constrictor.ready(report)
+    if not alone:
+        constrictor.ready(report)
     # Then collections in boxes do not touch the shared objects and their pages.
     gc.freeze()
     runner.new_main()                   # after the freeze: its objects are to be collected
+    if alone:
+        constrictor.serve_alone(runner.main, tuple(map(int, alone)))
     # A zygote that makes one box and preloads nothing can let the box have its own namespaces.
     constrictor.serve(runner.main, rehearsals, *([True] if cold and not names else []))
 
