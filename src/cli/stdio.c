@@ -105,6 +105,7 @@ static int stdio_gate(int sock, const struct keeper_facts *facts, void *argument
     struct err e;
     if (server_enter(&s.server, cmd->config, sock, facts, &e) < 0)
         return cli_fail(&e, false);
+    s.server.mcp.is_local = true;
     if (cmd->config->out[0]) {
         saver_sock = gate->own.keep[gate->own.keep_count - 1];
         out_folder = cmd->out;

@@ -13,6 +13,7 @@ import socket
 import threading
 
 import pytest
+from mcp_client import LEGACY, MODERN, several, text
 from stdio_client import Client, modern, run_code, request
 
 
@@ -381,3 +382,43 @@ def test_nothing_is_left_after_the_end(cli, serve, tools):
             return False
 
     assert tools.wait_until(lambda: not any(map(lives, below)))
+
+
+# ---- roots: the client's own folders -----------------------------------------------------------
+
+
+def info(c):
+    """Modern: the call again, with the answers to what the server asked."""
+    params = {"name": "get_sandbox_info", "arguments": {}}
+    result = c.result("tools/call", params)
+    if result.get("resultType") == "input_required":
+        params["inputResponses"] = {key: c.on_request[question["method"]](None)
+                                    for key, question in result["inputRequests"].items()}  # fmt: skip
+        result = c.result("tools/call", params)
+    return result
+
+
+@pytest.mark.parametrize("version", [LEGACY[-1], MODERN])
+def test_folders_of_the_client_are_offered_and_never_opened_by_themselves(cli, data, version):
+    roots = [{"uri": f"file://{data}/", "name": "sales"}, {"uri": "file:///home/ann/my%20notes"},
+             {"uri": "file://%00"}, {"uri": "https://example.org/"}, {"uri": 1}, {}, 7,
+             *[{"uri": f"file:///{i}"} for i in range(50)]]  # fmt: skip
+    with several(cli) as make:
+        c = make("--share", data, version=version, capabilities={"roots": {}})
+        c.on_request = {"roots/list": lambda params: {"roots": roots}}
+        answer = info(c)
+        folders = answer["structuredContent"]["client_folders"]
+        assert folders[0] == {"path": str(data), "shared_as": "/share/data"}
+        assert folders[1] == {"path": "/home/ann/my notes", "shared_as": None} and len(folders) == 16
+        assert '"--share", "/home/ann/my notes"' in text(answer) and "consent" in text(answer)
+        c.on_request = {"roots/list": lambda params: {"roots": "nonsense"}}
+        assert info(c)["structuredContent"]["client_folders"] == []
+        c = make(version=version)
+        assert "client_folders" not in info(c)["structuredContent"]
+
+
+def test_a_client_that_does_not_tell_its_folders_gets_the_rest(cli):
+    with several(cli) as make:
+        c = make(capabilities={"roots": {}})
+        c.on_request = {}  # answers with an error
+        assert info(c)["structuredContent"]["client_folders"] == []

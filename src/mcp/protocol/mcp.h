@@ -40,6 +40,7 @@ struct mcp {
     struct event_base *base;
     struct gate *gate; // NULL in unit tests and fuzzers: nothing can run
     const struct config *config;
+    bool is_local;     // stdio: the folders of the client are folders of this machine
     bool lists_change; // a tool set announces changes of tools, resources and prompts
     unsigned char secret[MCP_SECRET_SIZE]; // seals requestState and cursors; of this process only
     const struct mcp_method *methods;      // ends with a row without a name

@@ -3,6 +3,8 @@
 // tool_info: get_sandbox_info: what code can expect here.  See tool_shared.h.  Called by tools.c in
 // the gate.
 
+#include <event2/http.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +40,9 @@ static const char info_output[] =
         FIELD("network_rules", NETWORK) ", "
         FIELD("working_folder", STRING) ", "
         FIELD("shared_folders", LIST(STRING)) ", "
+        FIELD("client_folders", LIST(OBJECT("\"path\", \"shared_as\"",
+            FIELD("path", STRING) ", "
+            FIELD("shared_as", NULLABLE(STRING))))) ", "
         FIELD("limits", MAP(OBJECT("\"default\", \"maximum\", \"unit\"",
             FIELD("default", NUMBER) ", "
             FIELD("maximum", NUMBER) ", "
@@ -117,6 +122,79 @@ static json_t *shares_json(const struct keeper_facts *facts)
     return list;
 }
 
+// ---- the client's own folders (roots) -----------------------------------------------------------
+
+enum { ROOTS_MAX = 16 };
+
+// The path of "file:///home/ann/sales"; caller frees.  NULL: it is no such URI.
+static char *root_path(const char *uri)
+{
+    static const char scheme[] = "file://";
+    if (!uri || strncmp(uri, scheme, sizeof scheme - 1) != 0 || strlen(uri) > PATH_MAX)
+        return NULL;
+    const char *at = strchr(uri + sizeof scheme - 1, '/'); // behind a host name
+    size_t length = 0;
+    char *path = at ? evhttp_uridecode(at, 0, &length) : NULL;
+    while (path && length > 1 && path[length - 1] == '/')
+        path[--length] = '\0';
+    if (path && strlen(path) == length)
+        text_sanitize(path);
+    else
+        free(TAKE_PTR(path));
+    return path;
+}
+
+// Where code finds it; NULL: nowhere.
+static const char *shared_as(const struct shares *shares, const char *path, char *buf, size_t cap)
+{
+    for (size_t i = 0; shares && i < shares->count; i++) {
+        size_t n = strlen(shares->items[i].path);
+        if (strncmp(path, shares->items[i].path, n) != 0 || (path[n] && path[n] != '/'))
+            continue;
+        snprintf(buf, cap, "%s%s", shares->items[i].at, path + n);
+        return buf;
+    }
+    return NULL;
+}
+
+// SECURITY: only told, never opened: the person who starts the server says what is shared, and a
+// gate that hostile code has taken over cannot say it for them.
+static json_t *roots_json(const struct mcp *m, json_t *roots)
+{
+    json_t *list = json_array(), *root;
+    char at[PATH_MAX + 64];
+    size_t i;
+    json_array_foreach (roots, i, root) {
+        _cleanup_free_ char *path = root_path(json_string_value(json_object_get(root, "uri")));
+        const char *found =
+            path ? shared_as(m->gate ? m->gate->facts->shares : NULL, path, at, sizeof at) : NULL;
+        if (path && json_array_size(list) < ROOTS_MAX)
+            (void)json_array_append_new(list,
+                                        json_pack("{s:s, s:s?}", "path", path, "shared_as", found));
+    }
+    return list;
+}
+
+static void print_roots(FILE *f, json_t *roots)
+{
+    json_t *root;
+    size_t i;
+    json_array_foreach (roots, i, root) {
+        const char *path = json_string_value(json_object_get(root, "path")),
+                   *at = json_string_value(json_object_get(root, "shared_as"));
+        if (at)
+            fprintf(f, "folder of the client: %s: code reads it as %s\n", path, at);
+        else
+            fprintf(f,
+                    "folder of the client: %s: code cannot read it; with the user's consent, add "
+                    "\"--share\", \"%s\" to the arguments of this server in the client's "
+                    "settings\n",
+                    path, path);
+    }
+}
+
+// ---- the answer ---------------------------------------------------------------------------------
+
 json_t *tool_info_json(struct mcp *m, const char *owner)
 {
     static const char *const states[] = {
@@ -181,6 +259,7 @@ static char *info_text(json_t *info, const char *network)
     }
     json_array_foreach (json_object_get(info, "shared_folders"), i, item)
         fprintf(f, "folder of the user, read-only: %s\n", json_string_value(item));
+    print_roots(f, json_object_get(info, "client_folders"));
     fprintf(f,
             "network: %s; working folder: %s; each run starts fresh unless it names a session\n"
             "limits:\n",
@@ -247,8 +326,27 @@ static struct info_key info_key(struct mcp *m, const char *owner)
     return key;
 }
 
+static void answer_roots(struct mcp_call *c, json_t *answers)
+{
+    json_t *info = tool_info_json(c->mcp, c->owner), *roots = json_object_get(answers, "roots");
+    char network[NETWORK_TEXT_MAX];
+    if (info)
+        (void)json_object_set_new(info, "client_folders",
+                                  roots_json(c->mcp, json_object_get(roots, "roots")));
+    network_describe(c->mcp->gate, c->owner, NULL, network);
+    _cleanup_free_ char *text = info ? info_text(info, network) : NULL;
+    json_t *content = text ? json_pack("[o]", tool_text(text)) : NULL;
+    mcp_answer(c, tool_result(c, content, info, false));
+}
+
 static void get_sandbox_info(struct mcp_call *c, json_t *arguments)
 {
+    const struct mcp_question roots = {.key = "roots", .method = "roots/list", .may_refuse = true};
+    if (c->mcp->is_local && mcp_client_can(c, "roots")) {
+        mcp_ask(c, &roots, 1, NULL, answer_roots);
+        return;
+    }
+
     // Clients poll this tool, and making its text takes ten times as long as sending it.
     static struct {
         struct info_key key;
