@@ -11,7 +11,7 @@ import re
 
 from playwright.sync_api import expect, sync_playwright
 
-WAIT_MS = 60_000
+WAIT_MS = int(os.environ.get("WEB_WAIT_MS", "60000"))
 DESKTOP, PHONE = {"width": 1360, "height": 860}, {"width": 390, "height": 844}
 AXE = "build/web/node_modules/axe-core/axe.min.js"
 expect.set_options(timeout=WAIT_MS)
@@ -33,8 +33,12 @@ class Window:
         self.page, self.url, self.faults = page, url, []
         page.set_default_timeout(WAIT_MS)
         page.on("pageerror", lambda error: self.faults.append(f"error {error}"))
-        page.on("request", lambda request: self.faults.append(f"request {request.url}")
-                if not request.url.startswith((url, "data:", "blob:")) else None)
+        # What a policy blocks does not come this far.
+        page.context.route(lambda asked: not asked.startswith((url, "data:", "blob:")), self.refuse)
+
+    def refuse(self, route):
+        self.faults.append(f"request {route.request.url}")
+        route.abort()
 
     def go(self, place=""):
         self.page.goto(self.url + "/" + place)
@@ -55,6 +59,7 @@ class Window:
 
     def run(self, code, verdict="ok", number=-1):
         """Writes a cell, runs it with Shift+Enter, waits for its end; returns its output."""
+        expect(self.cell(0)).to_be_visible()
         count = self.page.locator(".cell").count()
         number = number if number >= 0 else count - 1
         self.write(code, number)

@@ -97,7 +97,7 @@ void page_files_index(struct http_exchange *x, void *argument)
 // SECURITY: HTML that code has made runs here, and nowhere else.  `sandbox` gives the document an
 // origin that nothing shares, however it was opened; and no connection leaves it.
 static const char frame_policy[] =
-    "sandbox allow-scripts; default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; "
     "style-src 'unsafe-inline'; img-src data: blob:; media-src data: blob:; font-src data:; "
     "worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 

@@ -16,14 +16,23 @@ export const signedOut = signal(false); // the server wants a key, or another on
 export const offline = signal(false);   // the last request got no answer
 export const hasKey = signal(false);
 
-export function signIn(text: string): void {
+// Whether the server takes this key. The page stays shut until it does.
+export async function signIn(text: string): Promise<boolean> {
   key = text;
-  hasKey.value = text !== "";
+  try {
+    await ask("GET", "sessions");
+  } catch {
+    key = "";
+    return false;
+  }
+  hasKey.value = true;
   signedOut.value = false;
+  return true;
 }
 
 export function signOut(): void {
-  signIn("");
+  key = "";
+  hasKey.value = false;
   signedOut.value = true;
 }
 

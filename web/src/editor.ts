@@ -138,6 +138,7 @@ function keys(events: EditorEvents): Extension {
   };
   return Prec.high(keymap.of([
     { key: "Shift-Enter", run: run("next") }, { key: "Mod-Enter", run: run("stay") }, { key: "Alt-Enter", run: run("insert") },
+    { key: "Escape", run: (view) => completionStatus(view.state) !== "active" && (events.onLeave(), true) },
     { key: "ArrowUp", run: edge(-1) }, { key: "ArrowDown", run: edge(1) },
     // Completes after a letter, indents elsewhere. Escape first, and Tab goes to the next control.
     { key: "Tab", shift: indentLess, run: (view) => {
@@ -152,10 +153,9 @@ function extensions(events: EditorEvents, isCode: boolean): Extension[] {
   return [
     EditorView.cspNonce.of(nonce), keys(events), history(), closeBrackets(), bracketMatching(), indentOnInput(),
     indentUnit.of("    "), EditorState.tabSize.of(4), look, failing, syntaxHighlighting(colours),
-    isCode ? [python(), lineNumbers(), autocompletion({ override: [complete], icons: false }), hover,
+    isCode ? [python(), lineNumbers(), autocompletion({ override: [complete], icons: false, defaultKeymap: false }), hover,
       placeholder("Python: Shift+Enter runs it")] : [EditorView.lineWrapping, placeholder("Markdown: Shift+Enter shows it")],
     keymap.of([...completionKeymap, ...closeBracketsKeymap, ...historyKeymap, ...defaultKeymap]),
-    keymap.of([{ key: "Escape", run: () => (events.onLeave(), true) }]),
     EditorView.contentAttributes.of({ "aria-label": isCode ? "Python code" : "Markdown text", spellcheck: "false",
       autocapitalize: "off", autocorrect: "off" }),
     EditorView.updateListener.of((update) => update.docChanged && events.onChange(update.state.doc.toString())),

@@ -6,7 +6,7 @@ import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { ApiError, ask, at, describe, get, keyHeaders, problemOf } from "./api";
 import { ask as confirmDialog } from "./dialog";
-import { Icon } from "./console";
+import { Icon } from "./icons";
 import { ensureSession, notice, runs, session, sessionName } from "./notebook";
 import { saveAs } from "./notebook_file";
 import { Markdown, TableView } from "./outputs";

@@ -5,12 +5,11 @@ import { signal } from "@preact/signals";
 import { render, type ComponentType, type VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, hasKey, offline, signedOut, signIn, signOut } from "./api";
-import { Console, Icon } from "./console";
+import { Console } from "./console";
+import { facts, type Facts } from "./facts";
+import { Icon } from "./icons";
 import { look, notice, openNotebook, session, sessionName } from "./notebook";
 import { isDark, theme, type Theme } from "./theme";
-
-interface Facts { version: string; state: string; python: string; base_url: string; mcp: string; with_key: boolean }
-export const facts = signal<Facts | null>(null);
 
 // ---- the door --------------------------------------------------------------------------------------------------
 
@@ -19,14 +18,8 @@ function SignIn(): VNode {
   const [problem, setProblem] = useState("");
   const enter = async (event: Event): Promise<void> => {
     event.preventDefault();
-    signIn(key);
-    try {
-      await get("sessions");
-      await look();
-    } catch {
-      setProblem(offline.value ? "The server does not answer." : "The server does not know this key.");
-      signOut();
-    }
+    if (await signIn(key)) await look();
+    else setProblem(offline.value ? "The server does not answer." : "The server does not know this key.");
   };
   return <main class="door"><form onSubmit={(event) => void enter(event)}>
     <Logo />
@@ -44,6 +37,9 @@ interface Place { name: string; title: string; icon: string; load: () => Promise
 
 const places: Place[] = [
   { name: "console", title: "Console", icon: "terminal", load: () => Promise.resolve(Console) },
+  { name: "time", title: "Time travel", icon: "tree", load: async () => (await import("./time")).default },
+  { name: "model", title: "Model's view", icon: "eye", load: async () => (await import("./model")).default },
+  { name: "operations", title: "Operations", icon: "pulse", load: async () => (await import("./operations")).default },
 ];
 
 const here = signal("console");

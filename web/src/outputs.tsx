@@ -7,7 +7,7 @@ import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Token, Tokens } from "marked";
 import type { Bundle, Output, RunError } from "./notebook";
-import { tableOf, visible, type Table } from "./safe_text";
+import { tableOf, visible, visibleText, type Table } from "./safe_text";
 import { LINE_SHOWN_MAX, type TextLog } from "./text_log";
 import { isDark } from "./theme";
 
@@ -61,6 +61,7 @@ function Spacer({ height }: { height: number }): VNode {
 // ---- tables ----------------------------------------------------------------------------------------------------
 
 const PAGE = 100;
+const isNumber = (cell: string): boolean => /^(?:[-+]?[\d.,]+(e[-+]?\d+)?%?|NaN)$/i.test(cell);
 
 function compare(a: string, b: string): number {
   const x = parseFloat(a.replace(/,/g, "")), y = parseFloat(b.replace(/,/g, ""));
@@ -73,6 +74,7 @@ export function TableView({ table, label }: { table: Table; label: string }): VN
   const [page, setPage] = useState(0);
   const rows = useMemo(() => sort ? [...table.rows].sort((a, b) =>
     (sort.down ? -1 : 1) * compare(a[sort.column] ?? "", b[sort.column] ?? "")) : table.rows, [table, sort]);
+  const numbers = table.head.map((_, i) => rows.length > 0 && rows.slice(0, 20).every((row) => isNumber(row[i] ?? "")));
   const pages = Math.max(1, Math.ceil(rows.length / PAGE));
   const shown = rows.slice(page * PAGE, (page + 1) * PAGE);
   return (
@@ -80,12 +82,12 @@ export function TableView({ table, label }: { table: Table; label: string }): VN
       <div class="table-scroll" tabIndex={0} role="group" aria-label={`${label}, ${rows.length} rows`}>
         <table>
           <thead><tr>{table.head.map((name, i) =>
-            <th scope="col" aria-sort={sort?.column === i ? sort.down ? "descending" : "ascending" : "none"}>
+            <th scope="col" class={numbers[i] ? "number" : ""} aria-sort={sort?.column === i ? sort.down ? "descending" : "ascending" : "none"}>
               <button type="button" onClick={() => setSort({ column: i, down: sort?.column === i && !sort.down })}>
                 <bdi>{visible(name) || "#"}</bdi><span aria-hidden="true">{sort?.column === i ? sort.down ? " ↓" : " ↑" : ""}</span>
               </button>
             </th>)}</tr></thead>
-          <tbody>{shown.map((row) => <tr>{row.map((cell) => <td class={/^[-+]?[\d.,]+(e[-+]?\d+)?%?$/i.test(cell) ? "number" : ""}>
+          <tbody>{shown.map((row) => <tr>{row.map((cell) => <td class={isNumber(cell) ? "number" : ""}>
             <bdi>{visible(cell.length > 300 ? `${cell.slice(0, 300)}…` : cell)}</bdi></td>)}</tr>)}</tbody>
         </table>
       </div>
@@ -105,6 +107,10 @@ export function TableView({ table, label }: { table: Table; label: string }): VN
 
 const FRAME_MIN = 24, FRAME_MAX = 900;
 
+// Once for all figures; the browser keeps the file.
+let plotly: Promise<string> | null = null;
+const loadPlotly = (): Promise<string> => plotly ??= fetch(meta("plotly")).then((answer) => answer.text());
+
 export function Frame({ html, figure, label }: { html?: string; figure?: unknown; label: string }): VNode {
   const element = useRef<HTMLIFrameElement>(null);
   useEffect(() => {
@@ -114,7 +120,8 @@ export function Frame({ html, figure, label }: { html?: string; figure?: unknown
       // SECURITY: the frame may say anything; only its height is read, within bounds.
       if (event.source !== frame.contentWindow || typeof event.data !== "object" || !event.data) return;
       if (event.data.ready === true)
-        frame.contentWindow!.postMessage({ html, figure, dark: isDark.peek(), plotly: new URL(meta("plotly"), location.href).href }, "*");
+        void (figure ? loadPlotly() : Promise.resolve("")).then((library) =>
+          frame.contentWindow?.postMessage({ html, figure, dark: isDark.peek(), library }, "*"));
       else if (typeof event.data.height === "number" && event.data.height > 0)
         frame.style.height = `${Math.min(FRAME_MAX, Math.max(FRAME_MIN, event.data.height))}px`;
     };
@@ -150,14 +157,14 @@ export function Latex({ text, inline }: { text: string; inline?: boolean }): VNo
     if (plain.length > MATH_MAX) return;
     loadKatex().then((module) => {
       try {
-        module.default.render(plain, span, { displayMode: !inline, throwOnError: false, trust: false, maxSize: 30,
-          maxExpand: 300, strict: "ignore", output: "htmlAndMathml" });
+        module.default.render(plain, span, { displayMode: !inline, throwOnError: true, trust: false, maxSize: 30,
+          maxExpand: 300, strict: "ignore", output: "html" });
       } catch {
-        span.textContent = text; // too deep or too long to draw: the text stays
+        span.textContent = text; // wrong, too deep or too long to draw: the text stays
       }
     }, () => undefined);
   }, [text, inline]);
-  return <span ref={element} class={inline ? "math" : "math block"} />;
+  return <span ref={element} class={inline ? "math" : "math block"} role="img" aria-label={text.slice(0, 500)} />;
 }
 
 // ---- markdown: marked reads it, and we make the elements; HTML in it stays text -------------------------------------
@@ -324,7 +331,7 @@ export function ErrorOutput({ error, onLine }: { error: RunError; onLine: (line:
   const { line } = error;
   return (
     <div class="error" role="group" aria-label="Error">
-      <p class="error-text"><strong>{visible(error.text.slice(0, 4000))}</strong>
+      <p class="error-text"><strong>{visibleText(error.text.slice(0, 4000))}</strong>
         {line !== null && <button type="button" class="quiet" onClick={() => onLine(line)}>line {line}</button>}</p>
       {error.hint && <p class="hint">{error.hint}</p>}
       {error.traceback.length > 0 && <details><summary>Traceback</summary>

@@ -7,6 +7,12 @@ export function visible(name: string): string {
     (character) => `⟨U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
+// The same for text of several lines, and for text on one line.
+export const visibleText = (text: string): string => text.split("\n").map((line) => visible(line.replace(/\t/g, "    "))).join("\n");
+export const oneLine = (text: string): string => visible(text.replace(/\s+/g, " ").trim());
+
+export const clock = (time: string): string => new Date(time).toLocaleTimeString("en-GB");
+
 const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: "\"", apos: "'", nbsp: "\u00a0" };
 
 function decode(text: string): string {

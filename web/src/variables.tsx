@@ -6,7 +6,7 @@ import type { VNode } from "preact";
 import { useEffect } from "preact/hooks";
 import { at, describe, get, isMissing } from "./api";
 import { cells, runs, session, sessionName } from "./notebook";
-import { visible } from "./safe_text";
+import { oneLine, visible } from "./safe_text";
 
 interface Variable { name: string; type: string; shape?: unknown; size?: number | null; preview?: string }
 
@@ -44,8 +44,8 @@ export function VariablesPanel(): VNode {
   useEffect(() => void look(), [runs.value, session.value?.session]);
   if (problem.value) return <p class="hint">{problem.value}</p>;
   if (!list.value.length) return <div class="empty"><p>No variables yet.</p><p>Assign one, as <code>x = 42</code>, and it shows up here with its type and shape.</p></div>;
-  return <table class="plain-table"><thead><tr><th scope="col">Name</th><th scope="col">Type</th><th scope="col">Value</th></tr></thead>
-    <tbody>{list.value.slice(0, 500).map((one) => <tr><td><code><bdi>{visible(one.name)}</bdi></code></td>
-      <td>{visible(one.type)}{one.shape ? <small> {shapeOf(one.shape)}</small> : null}</td>
-      <td class="preview"><bdi>{visible((one.preview ?? "").slice(0, 200))}</bdi></td></tr>)}</tbody></table>;
+  return <table class="plain-table"><thead><tr><th scope="col">Name</th><th scope="col">Value</th></tr></thead>
+    <tbody>{list.value.slice(0, 500).map((one) => <tr><td><code><bdi>{visible(one.name)}</bdi></code>
+      <small class="type">{visible(one.type)}{one.shape ? ` ${shapeOf(one.shape)}` : null}</small></td>
+      <td class="preview"><bdi>{oneLine((one.preview ?? "").slice(0, 200))}</bdi></td></tr>)}</tbody></table>;
 }
