@@ -529,8 +529,9 @@ def test_keys_do_not_see_each_other(program, index):
 def env(request, program, index):
     """`constrictor env`, with a keeper of its own or by asking a server."""
     with open_cli(program) as cli:
-        flags = ("--state", cli.folder / "state", "--index-url", index.url)
-        server = Server(cli, *flags, "--stock", "1") if request.param == "server" else None
+        state, address = ("--state", cli.folder / "state"), ("--index-url", index.url)
+        server = Server(cli, *state, *address, "--stock", "1") if request.param == "server" else None
+        flags = state if server else (*state, *address)  # the server installs with its own settings
 
         def env(*arguments, **options):
             return cli.call("env", *arguments, *flags, **options)

@@ -156,7 +156,7 @@ def test_forks_count_as_sessions(cli):
 
 
 def test_sessions_survive_the_limit_of_open_files(cli, tools):
-    few = ("sh", "-c", 'ulimit -n 700; exec "$@"', "sh")
+    few = ("sh", "-c", 'ulimit -n 800; exec "$@"', "sh")
     rest = server(cli, "--sessions", "400", prefix=few)
     count = 0
     while (answer := rest.post("/sessions", {"name": f"s{count}"})).status == 201:

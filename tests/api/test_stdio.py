@@ -419,10 +419,10 @@ p.wait()
 
 def test_the_death_of_the_gate_ends_it(client, tools):
     client.ask(run_code(2, "1"))
-    gate = [p for p in tools.children(client.process.pid) if tools.is_gate(p, b"stdio")]
-    assert len(gate) == 1
+    # A helper has the same name until it has given itself another; the gate is the keeper's first child.
+    gate = min(p for p in tools.children(client.process.pid) if tools.is_gate(p, b"stdio"))
     tree = tools.descendants(client.process.pid)
-    os.kill(gate[0], signal.SIGKILL)
+    os.kill(gate, signal.SIGKILL)
     assert client.process.wait(timeout=60) != 0
     assert tools.wait_until(lambda: all_gone(tree))
     assert b"signal 9" in client.process.stderr.read()
