@@ -116,6 +116,17 @@ static int lock_range(struct slots *s, uint32_t uid_base, struct err *e)
     return no_range(fd, uid_base, used, e);
 }
 
+// SECURITY: the machine's own ids below 65536 are those of its users and services.  A pod with a
+// user namespace has 65536 ids, which no other pod has, and boxes get a part of those.
+static int check_base(uint32_t uid_base, struct err *e)
+{
+    enum { USERS = 65536 };
+    if (uid_base >= USERS || !is_mapped("/proc/self/uid_map", 0, UINT32_MAX))
+        return 0;
+    return err_set(e, ERR_BAD_VALUE, 0, "choose a number from 65536 on",
+                   "uid-base: the ids from %u on belong to users of this machine", uid_base);
+}
+
 int slots_open(struct slots *s, uint32_t uid_base, struct err *e)
 {
     *s = (struct slots){
@@ -124,7 +135,7 @@ int slots_open(struct slots *s, uint32_t uid_base, struct err *e)
         s->free[s->free_count++] = (uint16_t)slot;
     // Check for the capabilities that are needed, not for root.
     if (has_capability(CAP_SETUID) && has_capability(CAP_SETGID))
-        return lock_range(s, uid_base, e);
+        return check_base(uid_base, e) < 0 ? -1 : lock_range(s, uid_base, e);
     if (geteuid() == 0)
         return err_set(e, ERR_LAYER_MISSING, 0,
                        "give it CAP_SETUID and CAP_SETGID, or start it as an ordinary user",
