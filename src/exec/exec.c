@@ -21,6 +21,7 @@
 #include "exec/exec_meta.h"
 #include "exec/exec_network.h"
 #include "exec/exec_tiers.h"
+#include "exec/history.h"
 #include "run/activity.h"
 #include "run/rate.h"
 #include "json/encode.h"
@@ -216,6 +217,8 @@ static void on_done(struct run *r)
         struct session *fork = session_fork(s, x->request.checkpoint, w->fork_number, &x->error);
         if (fork)
             snprintf(w->fork, sizeof w->fork, "%s", fork->id);
+        if (fork && x->gate->histories)
+            history_fork(x->gate->histories, s, fork);
     }
     if (!x->error.message[0]) {
         result_judge(r, &x->result);
@@ -528,6 +531,23 @@ static int set_session(struct exec *x, json_t *o)
     return failed | json_object_set_new(o, "hint", json_string(hint));
 }
 
+static void note_history(const struct exec *x, json_t *object)
+{
+    const struct exec_request *q = &x->request;
+    bool undo = q->action == EXEC_UNDO && x->result.verdict == VERDICT_OK;
+    if (!x->session_id[0] || !x->gate->histories || x->work->noted ||
+        !(undo || (q->action == EXEC_RUN && q->code_length)))
+        return;
+    x->work->noted = true;
+    history_note(x->gate->histories, &(struct history_run){.owner = x->owner,
+                                                           .session = x->session_id,
+                                                           .code = q->code,
+                                                           .code_length = q->code_length,
+                                                           .undo = undo,
+                                                           .run = x->run,
+                                                           .object = object});
+}
+
 json_t *exec_json(struct exec *x)
 {
     struct exec_work *w = x->work;
@@ -548,5 +568,8 @@ json_t *exec_json(struct exec *x)
     }
     if (x->session_id[0])
         failed |= set_session(x, o);
-    return json_whole(o, failed);
+    o = json_whole(o, failed);
+    if (o)
+        note_history(x, o);
+    return o;
 }

@@ -43,6 +43,7 @@ struct exec_work {
     enum session_end previous; // why the earlier session of this name ended
     bool opened;               // the session was opened by this request
     bool lost;                 // the session ended with this run
+    bool noted;                // it is in the history of its session
     char name[SESSION_NAME_MAX + 1];
     char digest[65];        // SHA-256 of the code; "" without --run-audit-file
     struct err file_error;  // files could not be collected

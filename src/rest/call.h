@@ -52,8 +52,9 @@ struct rest {
     int64_t since_ms;
     size_t body_bytes; // bytes of request bodies in memory
     json_t *openapi, *openapi_exact;
-    struct keys *keys;       // of the header Idempotency-Key
-    struct batches *batches; // batch.c; NULL before the first batch
+    struct keys *keys;          // of the header Idempotency-Key
+    struct rest_shares *shares; // share.c; NULL before the first one
+    struct batches *batches;    // batch.c; NULL before the first batch
     TAILQ_HEAD(, rest_call) calls;
 };
 
@@ -168,6 +169,9 @@ void rest_overview(struct rest_call *c);
 void rest_stop_run(struct rest_call *c);
 void rest_doctor(struct rest_call *c);
 void rest_self_test(struct rest_call *c);
+void rest_share(struct rest_call *c);
+void rest_unshare(struct rest_call *c);
+void rest_report(struct rest_call *c);
 void rest_list_files(struct rest_call *c);
 void rest_put_file(struct rest_call *c);
 void rest_get_file(struct rest_call *c);

@@ -102,6 +102,14 @@ const struct answer page_answers[] = {
         {"total", "integer", "all probes"},
         {"probes", "[object]", "name, what, held, outcome"},
         {"layers", "[object]", "as seen from inside: name, held (null: unknown), text"}}},
+    {"Share", "A link to a report", {
+        {"url", "string", "link that needs no key"},
+        {"session", "string", "handle of the session"},
+        {"expires_at", "string", "when the link ends"},
+        {"runs", "integer", "runs in the report"}}},
+    {"Unshared", "", {
+        {"session", "string", "as given"},
+        {"removed", "integer", "how many links"}}},
     {0},
 };
 // clang-format on

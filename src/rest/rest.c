@@ -11,12 +11,14 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "exec/history.h"
 #include "rest/batch.h"
 #include "rest/call.h"
 #include "rest/executions.h"
 #include "rest/keys.h"
 #include "rest/metrics.h"
 #include "rest/openapi.h"
+#include "rest/share.h"
 #include "run/activity.h"
 
 enum { ALL_METHODS = HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE };
@@ -107,7 +109,8 @@ int rest_open(struct gate *g, struct http *h, const struct config *c, const stru
         rest->openapi_exact = openapi_json(rest_routes, c, g->base_url ? g->base_url : "");
         rest->openapi = rest->openapi_exact ? openapi_plain(rest->openapi_exact) : NULL;
         rest->keys = keys_new();
-        g->activity = activity_new(); // NULL: the overview shows less
+        g->activity = activity_new();   // NULL: the overview shows less
+        g->histories = histories_new(); // NULL: there are no reports
     }
     if (!rest || !rest->openapi || !rest->keys) {
         if (rest) {
@@ -126,6 +129,7 @@ int rest_open(struct gate *g, struct http *h, const struct config *c, const stru
     for (size_t i = 0; more && more[i].base && i + 1 < MOUNTS_MAX; i++)
         add_table(rest, &mounts[i + 1], &more[i]);
     rest_metrics_open(g, h);
+    rest_shares_open(rest);
     http_set_streams_body(h, rest_streams_body, rest);
     http_set_methods(h, route_methods);
     return 0;
@@ -169,6 +173,8 @@ void rest_close(void)
     json_decref(rest->openapi_exact);
     keys_free(rest->keys);
     activity_free(TAKE_PTR(rest->gate->activity));
+    histories_free(TAKE_PTR(rest->gate->histories));
+    rest_shares_free(rest->shares);
     batches_free(rest->batches);
     free(rest);
 }

@@ -292,6 +292,15 @@ static const struct field overview_query[] = {
     {0},
 };
 
+static const struct field share_fields[] = {
+    {.name = "expires_in",
+     .type = FIELD_INTEGER,
+     .min = 60,
+     .max = SHARE_MAX_S,
+     .help = "seconds until the link ends (86400)"},
+    {0},
+};
+
 static const struct field compare_fields[] = {
     {.name = "with",
      .type = FIELD_STRING,
@@ -450,6 +459,16 @@ const struct rest_route rest_routes[] = {
      .answer = "Session", .errors = {400, 404, 409, 413, 415},
      .handle = rest_rename, .operation = "rename_session",
      .summary = "Give a session another name"},
+    {HTTP_POST, "/sessions/{id}/share", .body = BODY_JSON_OPTIONAL, .fields = share_fields,
+     .status = 201, .answer = "Share", .errors = {400, 404, 409, 413, 415, 503},
+     .handle = rest_share, .operation = "share_session",
+     .summary = "Make a link, which needs no key, to the report of a session as it is now"},
+    {HTTP_DELETE, "/sessions/{id}/share", .status = 200, .answer = "Unshared",
+     .handle = rest_unshare, .operation = "unshare_session",
+     .summary = "Remove all links to reports of a session"},
+    {HTTP_GET, "/sessions/{id}/report", .status = 200, .answer = "text/html", .errors = {404, 503},
+     .handle = rest_report, .operation = "get_report",
+     .summary = "What was run in a session and what came of it, as one HTML file without script"},
     {HTTP_GET, "/sessions/{id}/files", .status = 200, .answer = "Files", .errors = {404, 409, 503},
      .handle = rest_list_files, .operation = "list_files",
      .summary = "Files of a session; of one that ended, its artifacts"},

@@ -19,7 +19,8 @@ struct rest_call;
 
 enum { ROUTE_ERRORS_MAX = 12, ROUTE_PATH_MAX = SCRATCH_PATH_MAX, ROUTE_JOB_MAX = 32 };
 
-enum { OVERVIEW_MAX = 200 }; // entries of a list of GET /overview
+enum { SHARE_MAX_S = 7 * 24 * 3600 }; // how long a link of POST /sessions/{id}/share may live
+enum { OVERVIEW_MAX = 200 };          // entries of a list of GET /overview
 
 // The kind of a body.
 enum route_body { BODY_NONE, BODY_JSON, BODY_JSON_OPTIONAL, BODY_RAW };

@@ -58,6 +58,7 @@ struct gate {
     // With `warm_boxes`: one that fits, or NULL.
     struct live_box *(*take_warm_box)(struct gate *g, const struct warm_box_ask *ask);
     struct env_porter *porter;       // env_porter.c; NULL: there was never one
+    struct histories *histories;     // exec/history.h; NULL: no server
     struct activity *activity;       // activity.h; NULL: no server
     struct exec_list execs;          // exec.h: those that are under way; begun by the first
     struct checks *checks;           // check.c; NULL: nothing was checked yet
