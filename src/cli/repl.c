@@ -68,11 +68,11 @@ static void tell_loss(struct repl *r)
 static void show(struct repl *r)
 {
     struct exec *x = r->single.exec;
-    if (r->single.interrupted && x->result.verdict == VERDICT_ERROR)
-        x->result.verdict = VERDICT_CANCELLED;
     json_auto_t *o = run_show_result(&r->show, x);
     if (!o)
         return;
+    if (r->single.interrupted && x->session)
+        x->result.verdict = VERDICT_ERROR; // the person knows; KeyboardInterrupt is enough
     run_show_mark_files(&r->show, json_object_get(o, "files"));
     run_show_error(&r->show, x, o);
     (void)json_object_clear(r->show.files);

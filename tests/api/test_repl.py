@@ -73,7 +73,8 @@ def test_a_person_types(cli):
     assert "SyntaxError" not in person.type("    1 +\x03")
     # and stops code that runs; what it made stays
     person.type("import time; x = 5; print('runs'); time.sleep(1000)\n", "runs\r\n")
-    assert "KeyboardInterrupt" in person.type("\x03")
+    stopped = person.type("\x03")
+    assert "KeyboardInterrupt" in stopped and "constrictor:" not in stopped
     assert "\n5\n" in person.type("x\n")
     # the code asks
     person.type("name = input('Name? ')\n", "Name? ")
