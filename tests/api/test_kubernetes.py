@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dist/kubernetes says what docs/deploy.md promises. `make test-kubernetes` applies it to a real cluster; here only its words are read."""
+"""dist/kubernetes says what docs/deploy.md promises. docs/deploy.md says how it was applied to a real cluster; here only its words are read."""
 
 import re
 
@@ -20,12 +20,14 @@ def pod():
 
 
 def test_K_23_three_replicas_with_the_resources_of_the_document(pod):
+    """`dist/kubernetes`: three replicas, 512Mi and 500m requested, 1Gi and 1000m at most"""
     assert load("base/statefulset.yaml")[0]["spec"]["replicas"] == 3
     assert pod["containers"][0]["resources"] == {
         "requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
 
 
 def test_K_23_the_key_comes_from_a_secret_that_no_file_holds(pod):
+    """The API key comes from a Secret."""
     key = next(row for row in pod["containers"][0]["env"] if row["name"] == "CONSTRICTOR_API_KEY")
     assert key["valueFrom"] == {"secretKeyRef": {"name": "constrictor-keys", "key": "api-key"}}
     assert not re.search(r"kind: Secret$", "".join(p.read_text() for p in BASE.rglob("*.yaml")), re.M)
