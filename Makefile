@@ -10,7 +10,7 @@ OPTIONS := --prefix=$(abspath $(PREFIX)) -Dwerror=$(if $(filter true 1,$(CI)),tr
 QUIET    = $$(ninja --help 2>&1 | grep -om1 -e --quiet) # which Ubuntu 22.04 does not know
 
 .DEFAULT_GOAL := all
-.PHONY: all help serve dev serve-http test test-unit test-api test-user test-v2 test-cpython bench fuzz conformance rows mcpb wheel npm tarball image deb build-sandbox test-sandbox install uninstall format lint clean FORCE
+.PHONY: all help serve dev serve-http test test-unit test-api test-user test-v2 test-cpython test-kubernetes bench fuzz conformance rows mcpb wheel npm tarball image deb build-sandbox test-sandbox install uninstall format lint clean FORCE
 
 all: $(BUILD)/.options ## build build/constrictor and build/python
 	@tools/progress build ninja -C $(BUILD)
@@ -51,6 +51,9 @@ test-cpython: ## tests of CPython's standard library, in a box and outside; 5 mi
 	@tools/setup build test
 	@$(MAKE) --no-print-directory all
 	@tests/cpython/run
+
+test-kubernetes: ## dist/kubernetes in a real cluster of one node, as root; the first time half an hour
+	@tests/kubernetes/run
 
 test-v2: ## the cgroup v2 driver, in a qemu guest
 	@tools/setup build vm

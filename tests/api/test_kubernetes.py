@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dist/kubernetes says what docs/deploy.md promises. docs/deploy.md says how it was applied to a real cluster; here only its words are read."""
+"""dist/kubernetes says what docs/deploy.md promises. `make test-kubernetes` applies it to a real cluster; here only its words are read."""
 
 import re
 
