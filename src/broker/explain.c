@@ -55,7 +55,12 @@ static void hint_set(const struct netbox *b, unsigned set, struct refusal *r)
         report_target(r->host, r->address, r->port, target, sizeof target);
         what = target;
     }
-    if (set == 0)
+    if (strcmp(b->key, NET_INSTALLER) == 0)
+        snprintf(r->hint, sizeof r->hint,
+                 "the index names this host; the operator lets installs reach it with --index-host "
+                 "%s:%u",
+                 r->host ? r->host : text, r->port ? r->port : 443);
+    else if (set == 0)
         snprintf(r->hint, sizeof r->hint,
                  "allowed here: %s; ask the operator for --allow-host %s, or for a rule in the "
                  "network file",

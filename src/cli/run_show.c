@@ -354,7 +354,8 @@ json_t *run_show_result(struct run_show *w, struct exec *x)
     json_t *o = exec_json(x);
     if (o && !json)
         print_display(w, o);
-    if (o && !json && w->values)
+    // Code on the command line is like a line at a prompt.
+    if (o && !json && (w->values || (w->config->code && isatty(STDOUT_FILENO))))
         print_value(o);
     if (o)
         save_pictures(w, o);

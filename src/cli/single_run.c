@@ -77,6 +77,7 @@ int single_run_do(struct single_run *o, const struct single_code *code, struct e
         return -1;
     plan_session(o, &plan);
     struct exec_request request = {
+        .surface = EXEC_CLI,
         .owner = "",
         .action = code->action,
         .code = code->text,

@@ -224,6 +224,7 @@ static void on_done(struct run *r)
         result_judge(r, &x->result);
         if (!x->request.install && !x->request.look) // only code of clients is counted
             note_run(x, r);
+        exec_hint(x, s);
         exec_hint_at_network(x, s);
         exec_hint_at_files(x);
     } else {
@@ -369,6 +370,7 @@ bool exec_begin(struct exec *x)
         .network = x->network,
         .policed = x->work->policy != NULL,
         .brief = q->look != NULL,
+        .names_line = q->action == EXEC_RUN && !q->install && !q->plain && !q->look,
         .wheel_files = q->install && x->gate->facts->config->find_links[0],
         .warm_box =
             exec_warm_box_ask(x, s, x->work->wheels, x->work->policy, &x->work->environment),

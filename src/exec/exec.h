@@ -63,8 +63,12 @@ struct exec_taker {
     void (*end)(struct exec *x, uint64_t size, const struct err *error);
 };
 
+// Where the caller reads hints; they name only what exists there.
+enum exec_surface { EXEC_ELSEWHERE, EXEC_MCP, EXEC_REST, EXEC_CLI };
+
 struct exec_request {
     const char *owner;
+    enum exec_surface surface;
     enum exec_action action;
     const char *code; // borrowed until on_done
     size_t code_length;

@@ -70,4 +70,8 @@ void exec_count_uncollected(const struct exec *x, const struct run *r);
 // Ends the file that the taker is given, if there is one.  `error` NULL: all its bytes came.
 void exec_end_taker(struct exec *x, uint64_t size, const struct err *error);
 
+// Adds to x->result's hint what helps in the interface that asked: exec_hint.c.  `s`: the session
+// of the run, or NULL.
+void exec_hint(struct exec *x, const struct session *s);
+
 #endif

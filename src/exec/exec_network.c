@@ -57,10 +57,22 @@ void exec_hint_at_network(struct exec *x, const struct session *s)
     if (!wants_network(x->run))
         return;
     network_describe(x->gate, x->owner, NULL, allowed);
+    static const char *const without[] = {
+        [EXEC_ELSEWHERE] =
+            "code has no network here; send the data as files, or ask the operator to "
+            "allow the host with --allow-host or --network-file",
+        [EXEC_MCP] =
+            "code has no network here; put the data into a file with write_file, or into the "
+            "code; only the operator of this server can allow a host (--allow-host)",
+        [EXEC_REST] =
+            "code has no network here; send the data in the field 'files'; only the operator "
+            "of this server can allow a host (--allow-host)",
+        [EXEC_CLI] =
+            "code has no network here; --allow-host HOST opens one host, --in FILE brings a "
+            "file",
+    };
     if (!allowed[0])
-        snprintf(hint, cap,
-                 "code has no network here; send the data as files, or ask the operator to allow "
-                 "the host with --allow-host or --network-file");
+        snprintf(hint, cap, "%s", without[x->request.surface]);
     else
         snprintf(hint, cap, "%s; this key may reach %.300s",
                  s ? "this session was opened without network: open another one, and name hosts in "

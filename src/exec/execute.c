@@ -357,6 +357,7 @@ int execute_read(struct gate *g, const char *owner, json_t *call, unsigned surfa
     struct field_walk w = FIELD_WALK(EXECUTE_FIELDS(surface));
     *ret = (struct exec_request){.action = EXEC_RUN,
                                  .owner = owner,
+                                 .surface = surface & EXECUTE_TOOL ? EXEC_MCP : EXEC_REST,
                                  .code = "",
                                  .limits = keeper_limits(g->facts->config),
                                  .collect = true};

@@ -194,33 +194,48 @@ static void judge_timeout(const struct run *r, struct result *res, enum verdict 
 
 static bool misses_module(const struct run *r, const struct result *res)
 {
-    const char *type =
-        json_string_value(json_object_get(json_object_get(r->result, "error"), "type"));
+    const char *type = error_type(r);
     return res->verdict == VERDICT_ERROR && type && strcmp(type, "ModuleNotFoundError") == 0;
 }
 
-// SECURITY: the message is the code's; only a name that is one goes into the hint.
-static void hint_package(const struct run *r, struct result *res)
+// SECURITY: the message is the code's; only a name that is one is taken from it.
+bool result_missing_package(const struct run *r, const struct result *res,
+                            struct missing_package *ret)
 {
-    char module[64] = "", key[64] = "";
-    const char *message =
-        json_string_value(json_object_get(json_object_get(r->result, "error"), "message"));
+    char key[RESULT_PACKAGE_MAX] = "";
+    *ret = (struct missing_package){0};
+    if (!misses_module(r, res))
+        return false;
+    json_t *error = json_object_get(r->result, "error");
+    const char *message = json_string_value(json_object_get(error, "message"));
     const char *name = message ? strchr(message, '\'') : NULL;
     size_t n = name ? strspn(++name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                      "0123456789_")
                     : 0;
-    if (n > 0 && n < sizeof module && strchr("'.", name[n]))
-        snprintf(module, sizeof module, "%.*s", (int)n, name);
-    for (size_t i = 0; module[i]; i++)
-        key[i] = module[i] == '_' ? '-' : (char)tolower((unsigned char)module[i]);
+    if (n > 0 && n < sizeof ret->name && strchr("'.", name[n]))
+        snprintf(ret->name, sizeof ret->name, "%.*s", (int)n, name);
+    for (size_t i = 0; ret->name[i]; i++)
+        key[i] = ret->name[i] == '_' ? '-' : (char)tolower((unsigned char)ret->name[i]);
     const struct import_name *found = import_name_find(key);
-    const char *package = found ? found->package : module[0] ? module : "NAME";
+    if (found)
+        snprintf(ret->name, sizeof ret->name, "%s", found->package);
+    ret->is_known = found != NULL;
+    return true;
+}
+
+// For the tools of other servers; exec/exec_hint.c says it for our own interfaces.
+static void hint_package(const struct run *r, struct result *res)
+{
+    struct missing_package p;
+    if (!result_missing_package(r, res, &p))
+        return;
+    const char *name = p.name[0] ? p.name : "NAME";
     snprintf(
         res->hint, sizeof res->hint,
         "if the name is right, install the package that has it: the tool install_package (MCP), "
         "POST /api/v1/environments/base/packages (REST), or 'constrictor env install base %s' "
         "and 'run --package %s' (command line)",
-        package, package);
+        name, name);
 }
 
 // os.openpty(), and what the module pty makes of its failure.
@@ -270,12 +285,12 @@ static void set_hint(const struct run *r, struct result *res)
         else if (res->signal)
             snprintf(res->hint, sizeof res->hint, "the code's process was ended by %s",
                      strsignal(res->signal));
-        else if (misses_module(r, res))
-            hint_package(r, res);
         else if (wants_terminal(r, res))
             snprintf(res->hint, sizeof res->hint,
                      "boxes have no terminals, so os.openpty() and the module pty cannot work; "
                      "give the program pipes, as subprocess.run() does");
+        else
+            hint_package(r, res);
         return;
     case LIMIT_WALL:
         text_format_duration(q->wall_ms, value, sizeof value);
@@ -335,6 +350,8 @@ void result_judge(const struct run *r, struct result *res)
     enum wire_end end = r->has_ended ? (enum wire_end)r->ended.end : r->end;
     if (r->end == END_OUTPUT && (end == END_DONE || end == END_OWN))
         end = END_OUTPUT; // noticed after the box was released
+    if (!r->request.session && r->soft == END_WALL && (end == END_DONE || end == END_OWN))
+        end = END_WALL; // it was interrupted, and ended then
     if (r->ended.usage.memory_hits)
         end = END_MEMORY; // even if another limit was noticed first
     switch (end) {

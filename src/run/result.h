@@ -56,6 +56,17 @@ struct result {
     char hint[512];
 };
 
+enum { RESULT_PACKAGE_MAX = 64 };
+
+// The package of a module that the code could not import.
+struct missing_package {
+    char name[RESULT_PACKAGE_MAX];
+    bool is_known; // from the table import_names; else it is the module's own name; "": it is not
+                   // in the message
+};
+bool result_missing_package(const struct run *r, const struct result *res,
+                            struct missing_package *ret);
+
 // Judges a run that is done and had a box.
 void result_judge(const struct run *r, struct result *ret);
 

@@ -20,6 +20,7 @@ enum {
     QUEUE_GRACE_MS = 60000, // longest wait for a box, on top of the wall time of the run
     PREPARE_MS = 60000,     // for the caller, before and after the code
     SHORT_MS = 5,           // the keeper is not told of a shorter run in a session
+    FRESH_GRACE_MS = 250,   // of code in a box of its own, to say which line was running
     EARLY_MS = 50,          // so soon after it was sent, code may not handle an interruption
     MEASURE_MS = 5000,      // for the keeper
 };
@@ -111,22 +112,30 @@ static void on_grace(void *argument)
     release(r, r->soft == END_OWN ? END_CANCELLED : r->soft);
 }
 
+static uint64_t grace_of(const struct run *r)
+{
+    uint64_t grace_ms = r->gate->facts->config->grace_ms;
+    return r->request.session || grace_ms < FRESH_GRACE_MS ? grace_ms : FRESH_GRACE_MS;
+}
+
 // Repeats an early interruption: the first may have come before the code handled it, and the
 // session would be lost for nothing.  Later ones are not repeated: the code may be busy handling
 // the first.
 static void on_early(void *argument)
 {
     struct run *r = argument;
-    uint64_t grace_ms = r->gate->facts->config->grace_ms;
+    uint64_t grace_ms = grace_of(r);
     (void)link_interrupt(&r->gate->link, r->box->id);
     if (!set_timer(r, grace_ms > EARLY_MS ? grace_ms - EARLY_MS : 1, on_grace))
         release(r, r->soft);
 }
 
-// Stops the code: a limit is met, or the run is cancelled.  A session may keep its state.
+// Stops the code: a limit is met, or the run is cancelled.  A session may keep its state.  A fresh
+// box whose time is up may tell where it is: the traceback of KeyboardInterrupt names the line.
 void run_stop(struct run *r, enum wire_end end)
 {
-    if (!r->request.session || r->state == RUN_SENDING) {
+    bool asks = r->request.session || (end == END_WALL && r->request.names_line);
+    if (!asks || r->state == RUN_SENDING) {
         release(r, end); // half a frame is in the socket: only ending the box is left
         return;
     }
@@ -136,7 +145,7 @@ void run_stop(struct run *r, enum wire_end end)
     r->soft = end;
     (void)link_interrupt(&r->gate->link, r->box->id);
     bool early = (uint64_t)clock_us() - r->t_box_us < EARLY_MS * 1000ULL;
-    uint64_t grace_ms = r->gate->facts->config->grace_ms;
+    uint64_t grace_ms = grace_of(r);
     if (!set_timer(r, early && grace_ms > EARLY_MS ? EARLY_MS : grace_ms,
                    early && grace_ms > EARLY_MS ? on_early : on_grace))
         release(r, end);

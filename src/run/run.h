@@ -82,6 +82,7 @@ struct run_request {
     struct network_run *network; // borrowed; NULL: it has none
     bool policed;                // its imports are judged: code_policy.h
     bool brief;                  // it lasts a moment and runs no code of a client
+    bool names_line;             // when its time is up, it may say which line was running
     bool wheel_files;            // it is the installer, which sees --find-links
     // Of a run without a session: a box that is ready for it may wait (env/warm_boxes.h); borrowed
     // until on_box; NULL: none.

@@ -68,11 +68,10 @@ def checked(c, answer, tool="execute_python"):
     found = answer["structuredContent"]
     jsonschema.validate(found, c.tools[tool]["outputSchema"])
     assert answer.get("isError", False) == (found.get("verdict", "ok") != "ok")
-    assert found["execution_id"] in text(answer)
     for link in [b for b in answer["content"] if b["type"] == "resource_link"]:
         assert link["uri"] in text(answer)
     if "verdict" in found:
-        assert found["verdict"] in text(answer)
+        assert found["verdict"] in ("ok", "error") or found["verdict"] in text(answer)
     return found
 
 
@@ -234,12 +233,12 @@ def test_output_and_value(c):
     assert found["result"] == "{'a': [1, None]}" and found["result_json"] == {"a": [1, None]}
     assert found["state"] == "finished" and ID.match(found["execution_id"])
     said = text(answer)
-    assert "stdout:\nout\nstderr:\nerr\nresult: {'a': [1, None]}\n[ok, exit code 0, wall " in said
+    assert "stdout:\nout\nstderr:\nerr\nresult: {'a': [1, None]}" in said
 
 
 def test_no_output(c):
-    assert text(c.python("x = 1")).startswith("no output\n[ok")
-    assert text(c.python("")).startswith("no output\n[ok")
+    assert text(c.python("x = 1")) == "no output"
+    assert text(c.python("")) == "no output"
 
 
 def test_args(c):
@@ -261,7 +260,7 @@ def test_timeout_keeps_what_was_printed(c):
     found = checked(c, answer)
     assert found["verdict"] == "timeout_wall" and found["stdout"] == "before\n"
     assert found["limit"] == {"name": "wall", "value": 500, "unit": "ms"}
-    assert text(answer).startswith("timeout_wall\nhint: ") and "before" in text(answer)
+    assert text(answer).startswith("timeout_wall in line 3: time.sleep(60)\nhint: ") and "before" in text(answer)
 
 
 def test_cpu_seconds(c):
@@ -290,7 +289,7 @@ def test_an_error_names_its_line_first(c):
     assert found["stdout"] == "so far\n"
     said = text(answer)
     assert said.startswith("line 3: return 1 / x\nZeroDivisionError: division by zero\n")
-    assert said.index("traceback:") < said.index("stdout:\nso far")
+    assert said.index("called from line 4: f(0)") < said.index("stdout:\nso far")
 
 
 def test_bad_syntax_is_a_result(c):
@@ -332,7 +331,7 @@ def test_long_output_keeps_its_ends(small):
     found, said = checked(small, answer), text(answer)
     assert 1500 < len(said) <= 2000
     assert said.startswith("stdout:\nline 0\nline 1\n")
-    assert "line 4999\nresult: 'done'\n[ok" in said
+    assert "line 4999\nresult: 'done'" in said
     left = int(re.search(r"^\[… (\d+) characters left out; full text: (\S+)\]$", said, re.M)[1])
     uri = found["truncated"]["stdout"]["full_output_uri"]
     assert f"full text: {uri}]" in said and uri in found["stdout"]

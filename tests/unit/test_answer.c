@@ -108,7 +108,7 @@ static size_t characters(const char *text)
 
 static json_t *answer(json_t *object, size_t budget, bool links)
 {
-    struct answer_options s = {.budget = budget, .links = links, .keep = keep};
+    struct answer_options s = {.budget = budget, .links = links, .keep = keep, .details = true};
     json_t *content = answer_make(&s, object);
     assert_non_null(content);
     return content;

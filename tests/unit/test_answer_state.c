@@ -199,6 +199,11 @@ static void refusals_are_a_line_each(void **state)
     free(text);
 }
 
+static void foot(FILE *f, json_t *object)
+{
+    answer_state_foot(f, object, ", ");
+}
+
 static void lost_state_is_said_first(void **state)
 {
     (void)state;
@@ -212,12 +217,11 @@ static void lost_state_is_said_first(void **state)
                    json_pack("{s:s, s:s}", "session", "ses_x", "session_state", "open"));
     assert_string_equal(text, "");
     free(text);
-    text = written(answer_state_foot,
-                   json_pack("{s:s, s:n, s:s, s:i}", "session", "ses_x", "session_name",
-                             "session_state", "new", "execution_count", 3));
+    text = written(foot, json_pack("{s:s, s:n, s:s, s:i}", "session", "ses_x", "session_name",
+                                   "session_state", "new", "execution_count", 3));
     assert_string_equal(text, ", session 'ses_x' (new) #3");
     free(text);
-    text = written(answer_state_foot, json_object());
+    text = written(foot, json_object());
     assert_string_equal(text, "");
     free(text);
 }

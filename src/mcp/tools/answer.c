@@ -3,11 +3,11 @@
 // answer: see answer.h.  Runs in the gate.  SECURITY: whatever user code wrote into the object is
 // hostile, and as long as the limits of a run allow.
 //
-//   head       an error: the line that failed, the message, a hint
-//   sections   traceback, stdout, stderr, result, each under its label
+//   head       an error: the line that failed, the message, how it came there, a hint
+//   sections   stdout, stderr, result, each under its label; with details the whole traceback
 //   display    one line for each picture, the text of anything else: answer_display.c
 //   state      files, variables, checkpoints: answer_state.c
-//   foot       verdict, exit code, usage and id in one line
+//   foot       what is unusual, in one line; with details verdict, exit code, usage and id
 //
 // Head and foot are short and always there.  The sections share the rest of the budget: short ones
 // take what they need, long ones get equal parts.  A long one keeps the first 40 % and the last 60
@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "mcp/tools/answer_display.h"
+#include "mcp/tools/answer_internal.h"
 #include "mcp/tools/answer_state.h"
 #include "mcp/tools/tools.h"
 #include "json/whole.h"
@@ -36,6 +37,7 @@ enum {
     TYPE_MAX = 200, // characters of error fields in the object
     LINE_MAX = 500,
     TABLE_MAX = 2000,      // characters of a table that replaces a result
+    TRACE_LONG = 8000,     // bytes of a traceback that is kept to be read
     RESULT_LINE_MAX = 200, // a result up to this long follows its label on one line
 };
 
@@ -147,6 +149,7 @@ struct section {
     const char *key;
     const char *text; // of `value`, which the section owns
     json_t *value;
+    json_t *whole;        // what the section shows in fewer words; NULL: nothing
     size_t length, count; // bytes, characters
     size_t room;          // characters for it and its note
     bool cut, instead;    // instead: the text replaces a longer one, which the object has
@@ -159,16 +162,19 @@ struct section {
 static void add_section(struct section *list, size_t *n, const char *label, enum output_part part,
                         json_t *holder, const char *key)
 {
-    json_t *value = json_object_get(holder, key);
+    json_t *value = json_object_get(holder, key), *folded = NULL;
     if (json_string_length(value) == 0)
         return;
+    if (part == OUTPUT_STDOUT || part == OUTPUT_STDERR)
+        folded = answer_fold(value, part == OUTPUT_STDERR);
     list[*n] = (struct section){.label = label,
                                 .part = part,
                                 .holder = holder,
                                 .key = key,
-                                .value = json_incref(value),
-                                .text = json_string_value(value),
-                                .length = json_string_length(value)};
+                                .whole = folded ? json_incref(value) : NULL,
+                                .value = folded ? folded : json_incref(value),
+                                .text = json_string_value(folded ? folded : value),
+                                .length = json_string_length(folded ? folded : value)};
     list[*n].count = count_characters(list[*n].text, list[*n].length);
     (*n)++;
 }
@@ -289,6 +295,16 @@ static int note_truncated(json_t *object, const char *name, size_t kept, size_t 
                                          "full_output_uri", uri));
 }
 
+static const char *whole_text(const struct section *s)
+{
+    return s->whole ? json_string_value(s->whole) : s->text;
+}
+
+static size_t whole_length(const struct section *s)
+{
+    return s->whole ? json_string_length(s->whole) : s->length;
+}
+
 // Replaces a text by its shortened form, or by one without NUL.
 static int replace_text(json_t *object, const struct section *s, bool brief)
 {
@@ -306,7 +322,7 @@ static int replace_text(json_t *object, const struct section *s, bool brief)
     free(text);
     if (!failed && s->cut)
         failed = note_truncated(object, output_part_names[s->part], s->head + s->length - s->tail,
-                                s->length, s->kept ? s->uri : NULL);
+                                whole_length(s), s->kept ? s->uri : NULL);
     return failed;
 }
 
@@ -381,9 +397,8 @@ static void write_line(FILE *f, const char *text, size_t max)
     fputs(text[head] ? "\xe2\x80\xa6\n" : "\n", f);
 }
 
-static void write_error(FILE *f, json_t *error, size_t budget)
+static void write_line_of(FILE *f, json_t *error, size_t budget)
 {
-    const char *type = string_at(error, "type"), *message = string_at(error, "message");
     const char *code = string_at(error, "code_line");
     json_t *line = json_object_get(error, "line");
     if (json_is_integer(line)) {
@@ -391,6 +406,12 @@ static void write_error(FILE *f, json_t *error, size_t budget)
         if (code)
             write_line(f, code, budget / 8 < RESULT_LINE_MAX ? budget / 8 : RESULT_LINE_MAX);
     }
+}
+
+static void write_error(FILE *f, json_t *error, size_t budget)
+{
+    const char *type = string_at(error, "type"), *message = string_at(error, "message");
+    write_line_of(f, error, budget);
     char what[TYPE_MAX * 4 + 64];
     snprintf(what, sizeof what, "%s", type ? type : "error");
     text_sanitize(what);
@@ -399,8 +420,22 @@ static void write_error(FILE *f, json_t *error, size_t budget)
         write_line(f, message, budget / 8 < LINE_MAX ? budget / 8 : LINE_MAX);
 }
 
-static void write_head(FILE *f, json_t *object, size_t budget)
+// A long traceback, of which the head has only the gist, can be read as a resource.
+static int keep_trace(const struct answer_options *options, json_t *object)
 {
+    json_t *text = json_object_get(json_object_get(object, "error"), "text");
+    const size_t length = json_string_length(text);
+    char uri[OUTPUT_URI_MAX];
+    if (options->details || length < TRACE_LONG || !options->keep ||
+        !options->keep(options->argument, OUTPUT_ERROR, "text/plain", json_string_value(text),
+                       length, uri))
+        return 0;
+    return note_truncated(object, "error", 0, length, uri);
+}
+
+static void write_head(FILE *f, json_t *object, const struct answer_options *options)
+{
+    const size_t budget = options->budget;
     json_t *error = json_object_get(object, "error"), *sig = json_object_get(object, "signal");
     json_t *code = json_object_get(object, "exit_code");
     const char *hint = string_at(object, "hint"), *verdict = string_at(object, "verdict");
@@ -409,9 +444,16 @@ static void write_head(FILE *f, json_t *object, size_t budget)
         fprintf(f, "running for %.1f s\n", json_number_value(elapsed) / 1000);
         return;
     }
-    if (json_is_object(error))
+    if (answer_timed_out(object)) {
+        fprintf(f, "%s in ", verdict); // and not KeyboardInterrupt, which named the line
+        write_line_of(f, error, budget);
+        if (!options->details)
+            answer_trace(f, error, budget / 8 < LINE_MAX ? budget / 8 : LINE_MAX);
+    } else if (json_is_object(error)) {
         write_error(f, error, budget);
-    else if (strcmp(verdict, "ok") != 0) {
+        if (!options->details)
+            answer_trace(f, error, budget / 8 < LINE_MAX ? budget / 8 : LINE_MAX);
+    } else if (strcmp(verdict, "ok") != 0) {
         fputs(verdict, f);
         if (json_is_integer(sig))
             fprintf(f, ": signal %" JSON_INTEGER_FORMAT, json_integer_value(sig));
@@ -419,44 +461,14 @@ static void write_head(FILE *f, json_t *object, size_t budget)
             fprintf(f, ": exit code %" JSON_INTEGER_FORMAT, json_integer_value(code));
         fputc('\n', f);
     }
+    const char *trace = string_at(json_object_get(json_object_get(object, "truncated"), "error"),
+                                  "full_output_uri");
+    if (trace && !options->details)
+        fprintf(f, "[full text: %s]\n", trace);
     if (hint) {
         fputs("hint: ", f);
         write_line(f, hint, budget / 5);
     }
-}
-
-static void write_number(FILE *f, const char *name, json_t *usage, const char *key, double divisor,
-                         const char *unit)
-{
-    json_t *value = json_object_get(usage, key);
-    if (json_is_number(value))
-        fprintf(f, ", %s %.1f %s", name, json_number_value(value) / divisor, unit);
-}
-
-static void write_foot(FILE *f, json_t *object, bool brief)
-{
-    const char *verdict = string_at(object, "verdict"), *id = string_at(object, "execution_id");
-    json_t *usage = json_object_get(object, "usage"), *code = json_object_get(object, "exit_code");
-    const char *phase = string_at(object, "phase");
-    fprintf(f, "[%s", verdict ? verdict : "still running");
-    if (verdict && !brief) {
-        if (phase && strcmp(phase, "execution") != 0)
-            fprintf(f, " in %s", phase);
-        if (json_is_integer(code))
-            fprintf(f, ", exit code %" JSON_INTEGER_FORMAT, json_integer_value(code));
-        double cpu = json_number_value(json_object_get(usage, "cpu_user_ms")) +
-                     json_number_value(json_object_get(usage, "cpu_system_ms"));
-        write_number(f, "wall", usage, "wall_ms", 1, "ms");
-        if (json_is_number(json_object_get(usage, "cpu_user_ms")))
-            fprintf(f, ", cpu %.1f ms", cpu);
-        write_number(f, "peak memory", usage, "peak_memory_bytes", 1 << 20, "MiB");
-        json_t *processes = json_object_get(usage, "processes");
-        if (json_is_integer(processes))
-            fprintf(f, ", processes %" JSON_INTEGER_FORMAT, json_integer_value(processes));
-    }
-    if (!brief)
-        answer_state_foot(f, object);
-    fprintf(f, ", run %s]\n", id ? id : "?");
 }
 
 // ---- the whole answer
@@ -471,11 +483,11 @@ static char *make_frame(const struct answer_options *options, json_t *object, bo
     if (!f)
         return NULL;
     answer_state_head(f, object);
-    write_head(f, object, options->budget);
+    write_head(f, object, options);
     fputc('\0', f);
     answer_state_body(f, options, object);
     fputc('\0', f);
-    write_foot(f, object, brief);
+    answer_foot(f, options, object, brief);
     fputc('\0', f);
     bool failed = ferror(f);
     failed |= fclose(f) != 0;
@@ -549,7 +561,7 @@ static json_t *answer_from_sections(const struct answer_options *options, json_t
             cut(&list[i], brief ? SHORT_NOTE_ROOM : NOTE_ROOM);
             list[i].kept = !list[i].instead && options->keep &&
                            options->keep(options->argument, list[i].part, "text/plain",
-                                         list[i].text, list[i].length, list[i].uri);
+                                         whole_text(&list[i]), whole_length(&list[i]), list[i].uri);
         }
         failed |= replace_text(object, &list[i], brief);
     }
@@ -592,7 +604,7 @@ json_t *answer_make(const struct answer_options *options, json_t *object)
 {
     struct section list[SECTIONS];
     size_t n = 0;
-    if (options->budget >= SHORT_BUDGET)
+    if (options->details && options->budget >= SHORT_BUDGET)
         add_section(list, &n, "traceback", OUTPUT_ERROR, json_object_get(object, "error"), "text");
     add_section(list, &n, "stdout", OUTPUT_STDOUT, object, "stdout");
     add_section(list, &n, "stderr", OUTPUT_STDERR, object, "stderr");
@@ -600,10 +612,13 @@ json_t *answer_make(const struct answer_options *options, json_t *object)
     struct answer_display shown;
     json_t *content = NULL;
     int failed = n ? say_table(options, object, &list[n - 1]) : 0;
+    failed |= keep_trace(options, object);
     if (answer_display(options, object, &shown) == 0 && !failed)
         content = answer_from_sections(options, object, list, n, &shown);
     answer_display_clear(&shown);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         json_decref(list[i].value);
+        json_decref(list[i].whole);
+    }
     return content;
 }

@@ -293,7 +293,7 @@ static json_t *add_document(struct work *w, size_t index, json_t *item, bool sai
     display_describe_size(type, size, what, sizeof what);
     snprintf(line, sizeof line, "[display %zu: %s%s%s]", index + 1, what, kept ? ": " : "",
              kept ? uri : "");
-    if (write_line(w, line) && shown && !said)
+    if (!(said && options->brief) && write_line(w, line) && shown && !said)
         write_text(w, shown);
     json_t *o =
         json_pack("{s:s, s:I, s:o*}", "mime_type", type, "size", (json_int_t)size, "text", shown);

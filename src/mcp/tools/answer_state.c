@@ -59,7 +59,13 @@ void answer_state_head(FILE *f, json_t *object)
             fit(known ? known : string_at(object, "session"), name, sizeof name));
 }
 
-void answer_state_foot(FILE *f, json_t *object)
+bool answer_state_is_new(json_t *object)
+{
+    const char *state = string_at(object, "session_state");
+    return state && strcmp(state, "new") == 0 && string_at(object, "session");
+}
+
+void answer_state_foot(FILE *f, json_t *object, const char *lead)
 {
     char name[NAME_MAX_BYTES + 8];
     const char *id = string_at(object, "session"), *known = string_at(object, "session_name");
@@ -67,7 +73,7 @@ void answer_state_foot(FILE *f, json_t *object)
     json_t *count = json_object_get(object, "execution_count");
     if (!id)
         return;
-    fprintf(f, ", session '%s'", fit(known ? known : id, name, sizeof name));
+    fprintf(f, "%ssession '%s'", lead, fit(known ? known : id, name, sizeof name));
     if (state && strcmp(state, "new") == 0)
         fputs(" (new)", f);
     if (json_is_integer(count))
@@ -243,6 +249,14 @@ static void write_fork(FILE *f, json_t *object)
 
 // ---- denials ------------------------------------------------------------------------------------
 
+// Does the error say of this host already that the network is off?
+static bool is_told(json_t *object, json_t *event)
+{
+    const char *message = string_at(json_object_get(object, "error"), "message"),
+               *reason = string_at(event, "reason"), *host = string_at(event, "host");
+    return message && reason && host && strcmp(reason, "network_off") == 0 && strstr(message, host);
+}
+
 static void write_denials(FILE *f, json_t *object, size_t room)
 {
     json_t *events = json_object_get(object, "security_events");
@@ -254,7 +268,7 @@ static void write_denials(FILE *f, json_t *object, size_t room)
         char what[LINE_SIZE / 2], line[LINE_SIZE];
         events_describe(event, what, sizeof what);
         int n = snprintf(line, sizeof line, "refused: %s", what);
-        if (told && strstr(told, what))
+        if (told && (strstr(told, what) || is_told(object, event)))
             continue;
         if (n < 0 || ((size_t)n > room && said))
             break;

@@ -12,8 +12,10 @@
 
 // The first line of the answer if state was lost.
 void answer_state_head(FILE *f, json_t *object);
-// ", session 'analysis' #3", or nothing.
-void answer_state_foot(FILE *f, json_t *object);
+// Was the session opened by this run?
+bool answer_state_is_new(json_t *object);
+// "session 'analysis' #3" after `lead`, or nothing.
+void answer_state_foot(FILE *f, json_t *object, const char *lead);
 
 // Lines for files, variables and checkpoints, if any; at most a fifth of the budget.
 void answer_state_body(FILE *f, const struct answer_options *options, json_t *object);

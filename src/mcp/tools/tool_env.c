@@ -70,18 +70,21 @@ const char *tool_env_name(struct mcp_call *c, json_t *arguments)
 }
 
 // Words for an install, and a hint if it goes on.  New.
-static char *words_of(json_t *status, const char *lead)
+static char *words_of(const struct mcp *m, json_t *status, const char *lead)
 {
     _cleanup_free_ char *words = env_words_status(status);
     const char *job = json_string_value(json_object_get(status, "job"));
     char *text = NULL;
-    bool over = env_status_is_over(status);
-    if (!words || asprintf(&text, "%s%s%s%s%s", lead, words,
-                           over ? "" : "Call check_package_status with {\"job\": \"",
-                           over  ? ""
-                           : job ? job
-                                 : "",
-                           over ? "" : "\", \"wait\": 30} for more.") < 0)
+    bool over = env_status_is_over(status), brief = mcp_tool_is_brief(m, "install_package");
+    if (!words ||
+        asprintf(&text, "%s%s%s%s%s", lead, words,
+                 over    ? ""
+                 : brief ? "Call install_package again with the same packages to wait for it."
+                         : "Call check_package_status with {\"job\": \"",
+                 over || brief ? ""
+                 : job         ? job
+                               : "",
+                 over || brief ? "" : "\", \"wait\": 30} for more.") < 0)
         return NULL;
     return text;
 }
@@ -89,7 +92,7 @@ static char *words_of(json_t *status, const char *lead)
 void tool_env_answer_status(struct mcp_call *c, json_t *status, const char *lead)
 {
     bool failed = env_status_is_over(status) && !env_status_is_ready(status);
-    tool_env_answer(c, json_incref(status), words_of(status, lead), failed);
+    tool_env_answer(c, json_incref(status), words_of(c->mcp, status, lead), failed);
 }
 
 // ---- an install that a call waits for -----------------------------------------------------------

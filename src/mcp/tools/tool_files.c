@@ -342,6 +342,10 @@ static void on_opened(struct mcp_call *c, const struct found_file *f, const stru
         json_decref(content);
         content = NULL; // memory is out
     }
+    if (mcp_tool_is_brief(c->mcp, "read_file")) { // the content has it
+        (void)json_object_del(object, "text");
+        (void)json_object_del(object, "base64");
+    }
     tool_answer(c, content, object, false);
 }
 

@@ -100,7 +100,10 @@ struct answer_options tool_run_answer_options(struct tool_run *run, bool live)
 {
     const struct config *c = run->runs->mcp->config;
     return (struct answer_options){.budget = c->text_budget,
-                                   .links = !c->no_links,
+                                   .links = !c->no_links && !run->brief,
+                                   .brief = run->brief && !run->details,
+                                   .details = run->details,
+                                   .memory_bytes = run->memory_bytes,
                                    .keep = live ? keep_live : keep_part,
                                    .argument = run};
 }
@@ -114,6 +117,8 @@ static void make_answer(struct tool_run *run)
         return;
     }
     run->object = exec_json(run->exec);
+    run->memory_bytes = run->exec->run ? run->exec->run->request.limits.memory_bytes : 0;
+    options.memory_bytes = run->memory_bytes;
     int failed =
         !run->object || json_object_set_new(run->object, "state", json_string("finished")) < 0;
     if (!failed)
@@ -159,7 +164,10 @@ void tool_run_answer(struct tool_run *run, struct mcp_call *c)
         run->present(c, run->arguments, run->object, NULL);
         return;
     }
-    tool_answer(c, json_incref(run->content), json_incref(run->object), run->is_error);
+    tool_answer(c, json_incref(run->content),
+                run->brief ? answer_brief_object(run->object, run->details)
+                           : json_incref(run->object),
+                run->is_error);
 }
 
 static void on_done(struct exec *x)
@@ -250,6 +258,8 @@ static struct tool_run *tool_run_new(struct mcp_call *c, const struct tool_run_p
                              .background = plan->background,
                              .present = plan->present,
                              .code_length = plan->request.code_length,
+                             .brief = mcp_tool_is_brief(c->mcp, "execute_python"),
+                             .details = json_is_true(json_object_get(plan->arguments, "details")),
                              .begin_us = clock_us()};
     TAILQ_INIT(&run->waiters);
     snprintf(run->owner, sizeof run->owner, "%s", c->owner);

@@ -74,13 +74,18 @@ void background_begin(struct tool_run *run, struct mcp_call *c)
     snprintf(run->back.owner, sizeof run->back.owner, "%s", run->owner);
     memcpy(run->back.id, run->id, sizeof run->back.id);
     run->back.drop = background_add(&run->back) == 0 ? drop : NULL;
-    snprintf(text, sizeof text,
-             "started in the background as run %s\nCall check_run with {\"execution_id\": \"%s\", "
-             "\"wait\": 30} until its state is finished.",
-             run->id, run->id);
+    snprintf(
+        text, sizeof text,
+        "running in the background: call check_run with {\"execution_id\": \"%s\", \"wait\": 30} "
+        "until it is finished",
+        run->id);
     json_t *object =
         json_pack("{s:s, s:s, s:f, s:s, s:s, s:{}}", "execution_id", run->id, "state", "running",
                   "elapsed_ms", 0.0, "stdout", "", "stderr", "", "truncated");
+    if (run->brief) {
+        json_decref(object);
+        object = json_pack("{s:s, s:s}", "execution_id", run->id, "state", "running");
+    }
     tool_answer(c, json_pack("[o]", tool_text(text)), object, false);
 }
 
@@ -152,6 +157,11 @@ static void answer_running(struct tool_run *run, struct mcp_call *c)
     json_t *content = object ? answer_make(&options, object) : NULL;
     c->work = NULL;
     c->cancel = NULL;
+    if (run->brief && object) {
+        json_t *small = answer_brief_object(object, run->details);
+        json_decref(object);
+        object = small;
+    }
     tool_answer(c, content, object, false);
 }
 

@@ -47,6 +47,8 @@ struct tool_run {
     // Of a background run that is done: its answer, or the error.
     bool background, done, is_error;
     struct background back; // of a background run; drop is NULL before it is in the list
+    bool brief, details;    // brief: the tool is listed in few words, and answers so
+    uint64_t memory_bytes;
     tool_run_present present;
     json_t *content, *object;
     struct err error;

@@ -310,6 +310,12 @@ bool mcp_has_tool(const struct mcp *m, const char *name)
     return find(m, name) != NULL;
 }
 
+bool mcp_tool_is_brief(const struct mcp *m, const char *name)
+{
+    const struct tool_entry *entry = find(m, name);
+    return entry && entry->brief;
+}
+
 struct tool_runs *mcp_tool_runs(const struct mcp *m)
 {
     return m->tools ? m->tools->runs : NULL;
@@ -380,7 +386,7 @@ static void unknown_tool(struct mcp_call *c, const char *name)
     const struct mcp_tools *t = c->mcp->tools;
     char shown[TEXT_ITEM_MAX + 1];
     const char *near = NULL;
-    unsigned best = 6;
+    unsigned best = 8;
     for (size_t i = 0; i < t->count; i++) {
         unsigned distance = text_distance(name, t->entries[i].name);
         if (distance < best) {
@@ -583,6 +589,9 @@ void tool_error(struct mcp_call *c, const char *code, const char *hint, const ch
     (void)vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
     text_sanitize(message);
+    // What the lower rooms say names tools of the full set.
+    if (hint && strstr(hint, "open_session") && !mcp_has_tool(c->mcp, "open_session"))
+        hint = "use a name of your choice as 'session': its first use opens it";
     bool has_hint = hint && hint[0];
     snprintf(text, sizeof text, "%s%s%s\ncode: %s", message, has_hint ? "\nhint: " : "",
              has_hint ? hint : "", code);

@@ -88,6 +88,7 @@ void mcp_handle_tools_call(struct mcp_call *c);
 json_t *mcp_tool_sets(const struct mcp *m);
 bool mcp_tool_set_is_on(const struct mcp *m, const char *name);
 bool mcp_has_tool(const struct mcp *m, const char *name);
+bool mcp_tool_is_brief(const struct mcp *m, const char *name); // listed and answered in few words
 // The sets that are switched on, by number; NULL after the last.
 const struct tool_set *mcp_tool_set(const struct mcp *m, size_t i);
 // Appends rows of a set (array or NULL, taken) to a list.
