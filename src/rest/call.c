@@ -224,15 +224,17 @@ void rest_fail_session(struct rest_call *c, const char *text, const struct err *
     int64_t when_ms = 0;
     char when[TEXT_TIME_MAX];
     enum session_end end = session_why_ended(c->rest->gate, c->owner, text, &when_ms);
-    if (end == SESSION_OPEN) {
+    bool lost = end == SESSION_OPEN && e->code == ERR_SESSION_ENDED; // before this server started
+    if (end == SESSION_OPEN && !lost) {
         rest_fail_err(c, e);
         return;
     }
     text_format_time(when_ms, when);
     json_t *error = error_json(err_code_name(ERR_SESSION_ENDED), e->message, e->hint);
     if (error)
-        (void)json_object_update_new(
-            error, json_pack("{s:s, s:s}", "reason", session_end_codes[end], "ended_at", when));
+        (void)json_object_update_new(error, json_pack("{s:s, s:s*}", "reason",
+                                                      session_end_codes[lost ? SESSION_LOST : end],
+                                                      "ended_at", lost ? NULL : when));
     fail(c, 409, error);
 }
 

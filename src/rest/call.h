@@ -172,6 +172,7 @@ void rest_self_test(struct rest_call *c);
 void rest_share(struct rest_call *c);
 void rest_unshare(struct rest_call *c);
 void rest_report(struct rest_call *c);
+void rest_history(struct rest_call *c);
 void rest_list_files(struct rest_call *c);
 void rest_put_file(struct rest_call *c);
 void rest_get_file(struct rest_call *c);

@@ -119,6 +119,13 @@ static void add_headers(struct http_exchange *x, bool saved)
         http_add_header(x, "Content-Disposition", "attachment; filename=\"session-report.html\"");
 }
 
+void rest_history(struct rest_call *c)
+{
+    json_t *history = history_of(c);
+    if (history)
+        rest_answer(c, 200, history);
+}
+
 void rest_report(struct rest_call *c)
 {
     json_auto_t *history = history_of(c);
