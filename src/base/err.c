@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,6 +37,14 @@ int err_set(struct err *e, enum err_code code, int errnum, const char *hint, con
     }
     snprintf(e->hint, sizeof e->hint, "%s", hint ? hint : "");
     return ret;
+}
+
+int err_memory(struct err *e)
+{
+    (void)err_set(e, ERR_SYSTEM, 0, "try again later", "the server is out of memory");
+    if (e)
+        e->errnum = ENOMEM;
+    return -ENOMEM;
 }
 
 int err_wrap(struct err *e, const char *fmt, ...)

@@ -4,7 +4,7 @@
 //
 // Every fallible function takes `struct err *e` last and returns 0 or a negative number; `e` is
 // written only on failure.  `return err_set(e, ERR_X, errno, hint, "open '%s'", path)` is the
-// idiom. A context is added on the way up with err_wrap(), once per layer.  Nothing here prints.
+// idiom.  A caller may add a context on the way up with err_wrap().  Nothing here prints.
 
 #ifndef CONSTRICTOR_BASE_ERR_H
 #define CONSTRICTOR_BASE_ERR_H
@@ -80,6 +80,9 @@ struct err {
 // to the message.  `hint` may be NULL.  `e` may be NULL: then only the return value is produced.
 int err_set(struct err *e, enum err_code code, int errnum, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
+
+// "the server is out of memory", for what a client asked for.  Returns -ENOMEM.
+int err_memory(struct err *e);
 
 // Puts "context: " before the message.  Returns -1 or the negative errno that `e` holds.
 int err_wrap(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -111,7 +111,7 @@ static void finish(struct check *c, json_t *answer)
     leave(c);
     c->answer = answer;
     if (!answer && !c->error.message[0])
-        err_set(&c->error, ERR_SYSTEM, ENOMEM, "try again later", "check the code");
+        err_memory(&c->error);
     c->on_done(c);
 }
 
@@ -356,7 +356,7 @@ static void on_box(struct link_request *o, const struct wire_box *m, const int *
     }
     if (fds) {
         link_give_back(&g->link, m->box);
-        err_set(&e, ERR_SYSTEM, ENOMEM, "try again later", "take a box");
+        err_memory(&e);
     } else {
         err_set(&e, (enum err_code)m->error_code, 0, m->hint, "%s", m->error);
     }
@@ -461,7 +461,7 @@ static struct checker *checker_of(struct checks *all, const char *owner, struct 
     }
     k = calloc(1, sizeof *k);
     if (!k) {
-        err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "check the code");
+        err_memory(e);
         return NULL;
     }
     k->all = all;

@@ -210,7 +210,7 @@ int code_policy_make(const struct config *c, const char *asked, const json_t *im
         failed |= json_object_set_new(o, "network", json_true());
     if (failed) {
         json_decref(o);
-        return err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "make the policy of the call");
+        return err_memory(e);
     }
     *ret = o;
     return 0;
@@ -220,5 +220,5 @@ int code_policy_scan(json_t *policy, const char *scan, struct err *e)
 {
     if (json_object_set_new(policy, "scan", json_string(scan)) == 0)
         return 0;
-    return err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "make the policy of the call");
+    return err_memory(e);
 }

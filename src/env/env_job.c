@@ -503,7 +503,8 @@ static struct env_job *queue_job(struct gate *g, const struct env_job_plan *o, s
         if (v)
             *e = v->error;
         else
-            (void)err_set(e, ERR_STATE_FOLDER, 0, NULL, "there are no environments here");
+            (void)err_set(e, ERR_STATE_FOLDER, 0, NULL,
+                          "there are no environments, because there is no state folder");
         return NULL;
     }
     json_t *requirements = NULL, *constraints = NULL;

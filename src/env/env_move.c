@@ -37,7 +37,8 @@ int envs_file(struct gate *g, struct err *e)
 {
     if (!g->envs || !g->envs->db)
         return g->envs ? (*e = g->envs->error, -1)
-                       : err_set(e, ERR_STATE_FOLDER, 0, NULL, "there are no environments here");
+                       : err_set(e, ERR_STATE_FOLDER, 0, NULL,
+                                 "there are no environments, because there is no state folder");
     return tempfile_open(g->facts->environments_rows, e);
 }
 
@@ -108,7 +109,9 @@ static int find_row(struct gate *g, const char *owner, const char *name, struct 
     if (!v || !v->db) {
         if (v)
             *e = v->error;
-        return v ? -1 : err_set(e, ERR_STATE_FOLDER, 0, NULL, "there are no environments here");
+        return v ? -1
+                 : err_set(e, ERR_STATE_FOLDER, 0, NULL,
+                           "there are no environments, because there is no state folder");
     }
     if (env_check_name(name, e) < 0)
         return -1;

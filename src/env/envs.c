@@ -72,7 +72,7 @@ static int open_db(struct envs *v, struct err *e)
     if (!f->environments)
         return err_set(e, ERR_STATE_FOLDER, 0,
                        "use 'serve' or 'stdio' with a state folder that can be written (--state)",
-                       "there are no environments here");
+                       "there are no environments, because there is no state folder");
     if (f->environments->folder < 0 || f->environments_rows < 0) {
         *e = f->environments->error;
         return -1;
@@ -163,7 +163,8 @@ static struct envs *usable(struct gate *g, struct err *e)
 {
     struct envs *v = g->envs;
     if (!v)
-        (void)err_set(e, ERR_STATE_FOLDER, 0, NULL, "there are no environments here");
+        (void)err_set(e, ERR_STATE_FOLDER, 0, NULL,
+                      "there are no environments, because there is no state folder");
     else if (!v->db)
         *e = v->error;
     return v && v->db ? v : NULL;

@@ -152,7 +152,7 @@ static void finish(struct packages *p, const struct err *why)
     packages_done on_done = p->on_done;
     void *argument = p->argument;
     if (!why && !answer)
-        err_set(&e, ERR_SYSTEM, ENOMEM, "try again later", "list the packages");
+        err_memory(&e);
     else if (why)
         e = *why;
     packages_cancel(p);
@@ -254,7 +254,7 @@ struct packages *packages_ask(struct gate *g, const char *owner, const char *env
     if (p && start(p) == 0)
         return p;
     packages_cancel(p);
-    err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "list the packages");
+    err_memory(e);
     return NULL;
 }
 

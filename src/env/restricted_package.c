@@ -184,7 +184,7 @@ static void install(struct restricted_package *p)
         p->install = envs_need(p->gate, POLICY_OWNER, list, on_installed, p);
     if (p->install)
         return;
-    (void)err_set(&e, ERR_SYSTEM, ENOMEM, "try again later", "begin the installation");
+    (void)err_memory(&e);
     failed(p, &e);
 }
 

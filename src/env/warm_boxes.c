@@ -405,7 +405,8 @@ int warm_boxes_declare(struct gate *g, const char *owner, const char *environmen
     struct preload p = {0};
     struct family *f = n ? find_family(n, owner, environment) : NULL;
     if (!db)
-        return err_set(e, ERR_STATE_FOLDER, 0, NULL, "there are no environments here");
+        return err_set(e, ERR_STATE_FOLDER, 0, NULL,
+                       "there are no environments, because there is no state folder");
     if (f)
         load(f);
     json_t *said = f ? preload_json(&f->preload) : env_db_get_preload(db, owner, environment);

@@ -497,7 +497,7 @@ static struct scratch_op *begin(struct live_box *b, const struct scratch_op *pla
     }
     if (!op || (path && !op->path) || ask_first(op) < 0) {
         op_free(op);
-        (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "begin a file operation");
+        (void)err_memory(e);
         return NULL;
     }
     TAILQ_INSERT_TAIL(&b->ops, op, list);

@@ -305,8 +305,7 @@ static int over_quota(const struct store *s, const struct artifact *a, struct er
     char quota[32], size[32];
     text_format_size(s->config->artifact_bytes, quota, sizeof quota);
     text_format_size(a->size, size, sizeof size);
-    return err_set(e, ERR_QUOTA, 0,
-                   "leave smaller files, or have the operator raise --artifact-quota",
+    return err_set(e, ERR_QUOTA, 0, "leave smaller files; the operator can raise --artifact-quota",
                    "'%.200s' is larger (%s) than all artifacts of a key may be together (%s)",
                    a->path, size, quota);
 }

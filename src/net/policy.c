@@ -114,11 +114,6 @@ static int read_quota(const json_t *o, const char *name, struct net_quota *q, st
 
 // ---- grants -------------------------------------------------------------------------------------
 
-static int out_of_memory(struct err *e)
-{
-    return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "keep the rules for the network");
-}
-
 static int read_grant(const json_t *o, struct net_grant *g, struct err *e)
 {
     static const char *const names[] = {"allow", "deny", "box", "key", NULL};
@@ -142,7 +137,7 @@ static int make_default(struct net_policy *p, struct net_rules *configured, cons
     if (o && read_grant(o, &p->fallback, e) < 0)
         return err_wrap(e, "default");
     if (net_rules_add_deny(rules, configured) < 0)
-        return out_of_memory(e);
+        return err_memory(e);
     if (json_object_get(o, "allow"))
         return 0;
     rules->allow = TAKE_PTR(configured->allow);
@@ -172,7 +167,7 @@ static int read_owner(struct net_policy *p, const char *name, const json_t *o, s
     int bad = read_grant(o, &k->grant, e);
     if (bad < 0)
         return err_wrap(e, "keys.%s", shown);
-    return net_rules_add_deny(&k->grant.rules, &p->fallback.rules) < 0 ? out_of_memory(e) : 0;
+    return net_rules_add_deny(&k->grant.rules, &p->fallback.rules) < 0 ? err_memory(e) : 0;
 }
 
 static int read_owners(struct net_policy *p, const json_t *o, struct err *e)
@@ -191,7 +186,7 @@ static int read_owners(struct net_policy *p, const json_t *o, struct err *e)
                        "keys has %zu names, and at most %d are possible", json_object_size(o),
                        NET_POLICY_KEYS_MAX);
     if (json_object_size(o) && !(p->owners = calloc(json_object_size(o), sizeof *p->owners)))
-        return out_of_memory(e);
+        return err_memory(e);
     json_object_foreach ((json_t *)o, name, value) {
         if ((bad = read_owner(p, name, value, e)) < 0)
             return bad;
@@ -287,7 +282,7 @@ static int make_installer(struct net_policy *p, const struct config *c, struct e
     if (c->index_proxy[0] && (bad = net_proxy_parse(c->index_proxy, &proxy, e)) < 0)
         return bad;
     if (!hosts)
-        return out_of_memory(e);
+        return err_memory(e);
     *hosts = c->index_hosts;
     if (c->index_url[0])
         bad = add_index(hosts, c->index_url, e);
@@ -326,10 +321,10 @@ static int learn_one(struct net_policy *p, const struct net_rule *r, struct err 
     struct net_rules *rules = &p->installer.rules;
     struct net_rule *more = realloc(rules->allow, (rules->allow_count + 1) * sizeof *rules->allow);
     if (!more)
-        return out_of_memory(e);
+        return err_memory(e);
     rules->allow = more;
     if (net_rule_copy(&rules->allow[rules->allow_count], r) < 0)
-        return out_of_memory(e);
+        return err_memory(e);
     rules->allow_count++;
     p->learned++;
     return 0;
@@ -388,7 +383,7 @@ static json_t *parse_file(int fd, struct err *e)
     _cleanup_free_ char *text = malloc(NET_POLICY_FILE_MAX + 1);
     json_error_t fault;
     if (!text) {
-        (void)out_of_memory(e);
+        (void)err_memory(e);
         return NULL;
     }
     ssize_t n = read_file(fd, text, NET_POLICY_FILE_MAX + 1);
@@ -405,7 +400,7 @@ static json_t *parse_file(int fd, struct err *e)
     }
     json_t *o = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &fault);
     if (!o && json_error_code(&fault) == json_error_out_of_memory) {
-        (void)out_of_memory(e);
+        (void)err_memory(e);
     } else if (!o) {
         text_sanitize(fault.text);
         (void)err_set(
@@ -460,7 +455,7 @@ struct net_policy *net_policy_load(const struct config *c, int file, struct err 
 {
     struct net_policy *p = calloc(1, sizeof *p);
     if (!p)
-        (void)out_of_memory(e);
+        (void)err_memory(e);
     else if (load(p, c, file, e) == 0)
         return p;
     net_policy_free(p);

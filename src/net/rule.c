@@ -317,7 +317,7 @@ int net_rule_parse_text(struct net_rule *ret, const char *text, size_t length, s
     if (bad < 0)
         return bad;
     if (keep_texts(&r, s, host) < 0)
-        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "keep a rule");
+        return err_memory(e);
     *ret = r;
     return 0;
 }
@@ -372,7 +372,7 @@ static int add_path(struct net_http *h, struct piece s, struct err *e)
     }
     size_t n = strlen(path + star) + 1;
     if (!(h->paths[h->path_count] = malloc(n)))
-        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "keep a path");
+        return err_memory(e);
     memcpy(h->paths[h->path_count++], path + star, n);
     return 0;
 }
@@ -384,7 +384,7 @@ static int read_bounds(struct net_rule *r, const json_t *list, const char *name,
         return err_set(e, ERR_BAD_VALUE, 0, "write a list of texts, or leave it out for no bound",
                        "%s is not a list, or is empty", name);
     if (!r->http && !(r->http = calloc(1, sizeof *r->http)))
-        return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "keep a rule");
+        return err_memory(e);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *item = json_array_get(list, i);
         if (!json_is_string(item))
@@ -475,7 +475,7 @@ int net_rule_parse(struct net_rule *ret, const json_t *value, bool bounds, struc
     struct net_rule r = {0};
     int bad = read_object(&r, value, bounds, e);
     if (bad == 0 && (bad = show_object(&r)) < 0)
-        (void)err_set(e, ERR_SYSTEM, ENOMEM, NULL, "keep a rule");
+        (void)err_memory(e);
     if (bad < 0)
         net_rule_done(&r);
     else

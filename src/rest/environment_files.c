@@ -158,7 +158,7 @@ void rest_import_environment(struct rest_call *c)
     if (stream < 0 || rest_query_seconds(c, "wait", REST_WAIT_MAX_S, &wait_ms) < 0)
         return;
     if (c->x->body_length != UINT64_MAX && c->x->body_length > envs_file_max(c->rest->config)) {
-        rest_fail(c, 413, "body_too_large", "see --env-space",
+        rest_fail(c, 413, "body_too_large", "the operator can raise --env-space",
                   "the file is larger than this server takes");
         return;
     }

@@ -275,9 +275,7 @@ static int take_share(struct rest_call *c, bool memory, uint64_t size, struct er
     if (!memory)
         return d->fd = tempfile_open(c->rest->gate->facts->state_folder, e);
     d->data = malloc(size ? size : 1);
-    return d->data
-               ? 0
-               : err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "the server is out of memory");
+    return d->data ? 0 : err_memory(e);
 }
 
 static int on_found(const struct scratch_file *file, const char *head, size_t length,

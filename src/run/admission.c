@@ -52,7 +52,8 @@ int admission_check(const struct gate *g, const char *owner, struct err *e)
     if (!g->runs_max)
         return 0;
     if (used >= g->runs_max)
-        return err_set(e, ERR_BUSY, 0, "run it again when others have ended, or raise --runs",
+        return err_set(e, ERR_BUSY, 0,
+                       "run it again when others have ended; the operator can raise --runs",
                        "%u runs are going on already", g->runs_max);
     if (!owner[0] || g->runs_max - used > last_quarter(g) || count < share_of(g))
         return 0;
@@ -72,7 +73,7 @@ int admission_take(struct gate *g, const char *owner, struct admitted **ret, str
     if (!p) {
         p = calloc(1, sizeof *p);
         if (!p)
-            return err_set(e, ERR_SYSTEM, ENOMEM, NULL, "start a run");
+            return err_memory(e);
         snprintf(p->owner, sizeof p->owner, "%s", owner);
         LIST_INSERT_HEAD(&g->holders, p, list);
     }

@@ -158,7 +158,7 @@ static int refuse(const struct gate *g, const char *key, struct err *e)
         err_hint(e, "leave 'network' out; the operator can allow hosts with --allow-host "
                     "or --network-file");
     else if (allowed[0])
-        err_hint(e, "ask for some of what this key may reach: %.300s", allowed);
+        err_hint(e, "ask only for hosts that this key may reach: %.300s", allowed);
     else
         err_hint(e, "leave 'network' out; the operator can allow hosts for this key in "
                     "--network-file");

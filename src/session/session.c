@@ -344,10 +344,9 @@ static void on_box(struct link_request *o, const struct wire_box *m, const int *
     for (unsigned i = 0; fds && !h->box && i < m->meter_fds; i++)
         (void)close(fds[1 + i]);
     if (!h->box) {
-        if (fds)
+        (void)err_set(&e, (enum err_code)m->error_code, 0, m->hint, "%s", m->error);
+        if (fds && err_memory(&e))
             link_give_back(&h->all->gate->link, m->box);
-        err_set(&e, fds ? ERR_SYSTEM : (enum err_code)m->error_code, fds ? ENOMEM : 0, m->hint,
-                "%s", fds ? "take a box" : m->error);
         h->ending = true;
         session_retire(s, SESSION_FAILED);
         shared_box_refuse(h, s, &e);
@@ -380,7 +379,8 @@ static int make_room(struct sessions *all, const char *owner, const struct share
     while (s && s->shared_box == spared)
         s = has_share ? TAILQ_NEXT(s, owner_idle) : TAILQ_NEXT(s, idle_list);
     if (!s)
-        return err_set(e, ERR_BUSY, 0, "close one, wait until one is idle, or raise --sessions",
+        return err_set(e, ERR_BUSY, 0,
+                       "close one, or wait until one is idle; the operator can raise --sessions",
                        "%u sessions are open, and none that may be closed is idle", most);
     session_close(s, SESSION_EVICTED);
     return 0;
@@ -460,7 +460,7 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
                              .grace_ms = (uint32_t)all->config->grace_ms,
                              .limits = plan->limits};
     if (!s || (!settled.id[0] && new_id(s->id) < 0)) {
-        err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "open a session");
+        err_memory(e);
         goto fail;
     }
     if (settled.id[0])
@@ -476,7 +476,7 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
     if (h->box && settle_warm(h, s) < 0) {
         s->on_open = NULL;
         session_close(s, SESSION_FAILED);
-        (void)err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "open a session");
+        (void)err_memory(e);
         return NULL;
     }
     return s;
@@ -519,7 +519,7 @@ struct session *session_fork(struct session *s, const char *name, uint32_t fork_
     if (session_check_fork(s, name, e) == 0) {
         fork = session_new(s->all, s->owner, &plan);
         if (!fork || new_id(fork->id) < 0) {
-            err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "fork a session");
+            err_memory(e);
             if (fork)
                 session_free(fork);
             fork = NULL;

@@ -582,7 +582,7 @@ struct session_visit *session_visit(struct session *s,
             return v;
         free(v);
     }
-    err_set(&e, ERR_SYSTEM, ENOMEM, "try again later", "reach the files of a fork");
+    err_memory(&e);
     then(NULL, &e, argument);
     return NULL;
 }

@@ -77,14 +77,14 @@ static struct work *take_work(struct mcp_call *c)
 
 static int no_memory(struct err *e)
 {
-    return err_set(e, ERR_SYSTEM, ENOMEM, "try again later", "the server is out of memory");
+    return err_memory(e);
 }
 
 // A session that can be asked for files.  NULL and `e`.
 static struct session *find_session(const struct mcp_call *c, const char *holder, struct err *e)
 {
     if (!c->mcp->gate) {
-        err_set(e, ERR_INTERNAL, 0, NULL, "there are no sessions here");
+        err_set(e, ERR_INTERNAL, 0, NULL, "this server has no sessions");
         return NULL;
     }
     struct session *s = session_find(c->mcp->gate, c->owner, holder, e);

@@ -90,7 +90,7 @@ void tool_check_start(struct mcp_call *c, json_t *code, json_t *policy, bool lin
     struct err e;
     // An error ends the call; do not touch it afterwards.
     if (!c->mcp->gate)
-        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be checked here");
+        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "this server cannot check code");
     else if (request.length > c->mcp->config->source_bytes &&
              source_too_large("code", c->mcp->config->source_bytes, &e) < 0)
         tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);

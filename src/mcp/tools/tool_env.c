@@ -43,7 +43,8 @@ bool tool_env_has_gate(struct mcp_call *c)
 {
     if (c->mcp->gate)
         return true;
-    tool_error(c, err_code_name(ERR_INTERNAL), NULL, "there are no environments here");
+    tool_error(c, err_code_name(ERR_INTERNAL), NULL,
+               "there are no environments, because there is no state folder");
     return false;
 }
 

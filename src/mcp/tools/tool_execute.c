@@ -66,7 +66,7 @@ int tool_check_inputs(struct mcp_call *c, json_t *arguments)
            *variables = json_object_get(arguments, "variables"),
            *env_vars = json_object_get(arguments, "env");
     if (!c->mcp->gate) {
-        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be run here");
+        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "this server cannot run code");
         return -1;
     }
     if ((files && exec_check_files(c->mcp->gate, files, &e) < 0) ||
@@ -114,7 +114,7 @@ static int read_request(struct mcp_call *c, json_t *arguments, struct exec_reque
 {
     struct err e;
     if (!c->mcp->gate)
-        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be run here");
+        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "this server cannot run code");
     else if (execute_read(c->mcp->gate, c->owner, arguments, EXECUTE_TOOL, ret, &e) < 0)
         tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
     else

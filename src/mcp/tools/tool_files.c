@@ -486,7 +486,7 @@ static void write_file(struct mcp_call *c, json_t *arguments)
     if (!session)
         return;
     if (!c->mcp->gate || !c->mcp->gate->sessions) {
-        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "there are no sessions here");
+        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "this server has no sessions");
         return;
     }
     if (scratch_path(json_string_value(path), json_string_length(path), clean, &e) < 0) {

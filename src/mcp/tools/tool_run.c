@@ -274,7 +274,7 @@ static bool is_admitted(struct mcp_call *c, const struct tool_run_plan *plan)
     struct tool_runs *t = mcp_tool_runs(c->mcp);
     struct err e;
     if (!g)
-        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "nothing can be run here");
+        tool_error(c, err_code_name(ERR_INTERNAL), NULL, "this server cannot run code");
     else if (admission_check(g, c->owner, &e) < 0)
         tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
     else if (plan->request.code_length > CODE_SMALL &&

@@ -31,7 +31,7 @@ static bool has_sessions(struct mcp_call *c)
 {
     if (c->mcp->gate && c->mcp->gate->sessions)
         return true;
-    tool_error(c, err_code_name(ERR_INTERNAL), NULL, "there are no sessions here");
+    tool_error(c, err_code_name(ERR_INTERNAL), NULL, "this server has no sessions");
     return false;
 }
 
