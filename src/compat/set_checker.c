@@ -230,13 +230,13 @@ static void consented(struct mcp_call *c, json_t *answers)
 
 static void test_code(struct mcp_call *c, json_t *arguments)
 {
-    json_t *code = json_object_get(arguments, "code"), *layer = json_false();
+    json_t *code = json_object_get(arguments, "code");
     struct err e;
     if (source_check(json_string_value(code), json_string_length(code), "code",
                      c->mcp->config->source_bytes, &e) < 0)
         tool_error(c, err_code_name(e.code), e.hint, "%s", e.message);
     else
-        tool_ask_consent(c, code, layer, consented);
+        tool_ask_consent(c, code, json_false(), consented);
 }
 
 // ---- the table ----------------------------------------------------------------------------------

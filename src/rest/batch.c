@@ -29,7 +29,7 @@ enum {
 };
 
 // An item that is under way.
-struct slot {
+struct batch_run {
     struct batch *batch; // NULL: free
     size_t index;
     struct exec *exec; // NULL: the server was full
@@ -41,8 +41,8 @@ struct batch {
     struct batches *all;
     json_t *items; // of the call's body
     size_t count, next, written, ended;
-    unsigned running, window; // slots that are in use
-    struct slot slots[BATCH_WINDOW_MAX];
+    unsigned running, window; // of `active` that are in use
+    struct batch_run active[BATCH_WINDOW_MAX];
     bool in_order, cancelled, busy; // busy: in pump() or cancel(), which alone may end it
     struct lines lines;
     char **pending;       // results that wait for an earlier one, by index
@@ -112,7 +112,7 @@ static int check_items(struct rest_call *c, json_t *items)
     size_t i;
     json_t *item, *ids = json_object();
     struct err e = {.code = ERR_SYSTEM};
-    int r = ids ? 0 : err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "look at the items");
+    int r = ids ? 0 : err_memory(&e);
     json_array_foreach (items, i, item) {
         _cleanup_(exec_request_clear) struct exec_request request = {0};
         json_t *id = field_get(item, "id", NULL), *fields = r == 0 ? view(c->body, item) : NULL;
@@ -124,7 +124,7 @@ static int check_items(struct rest_call *c, json_t *items)
             r = err_set(&e, ERR_CONFLICT, 0, "give every item an id of its own, or none",
                         "an earlier item has the same id");
         else if (!fields || (id && json_object_set_new(ids, json_string_value(id), json_true())))
-            r = err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "look at the items");
+            r = err_memory(&e);
         else if ((r = read_request(c, fields, &request, &e)) == 0)
             r = check_policy(c, item, &request, &e);
         json_decref(fields);
@@ -212,10 +212,10 @@ static void take_result(struct batch *b, size_t index, json_t *object, const cha
 
 // ---- items --------------------------------------------------------------------------------------
 
-static void free_slot(struct slot *s)
+static void free_run(struct batch_run *s)
 {
     struct batch *b = s->batch;
-    *s = (struct slot){0};
+    *s = (struct batch_run){0};
     b->running--;
 }
 
@@ -228,7 +228,7 @@ static void look_again(struct batch *b)
 }
 
 // Other calls have all runs of the server: the item waits.
-static bool shall_wait(const struct slot *s, const struct exec *x)
+static bool shall_wait(const struct batch_run *s, const struct exec *x)
 {
     return x->error.code == ERR_BUSY && x->error.errnum == 0 && !s->batch->cancelled &&
            clock_ms() - s->since_ms < FULL_MS;
@@ -236,7 +236,7 @@ static bool shall_wait(const struct slot *s, const struct exec *x)
 
 static void on_done(struct exec *x)
 {
-    struct slot *s = x->request.argument;
+    struct batch_run *s = x->request.argument;
     if (!s)
         return; // the server ends
     struct batch *b = s->batch;
@@ -250,11 +250,11 @@ static void on_done(struct exec *x)
     json_t *object = x->error.message[0] ? NULL : exec_json(x);
     struct err e = x->error;
     if (!object && !e.message[0])
-        (void)err_set(&e, ERR_SYSTEM, ENOMEM, NULL, "show the result");
+        (void)err_memory(&e);
     size_t index = s->index;
     char id[ID_SIZE];
     memcpy(id, x->id, sizeof id);
-    free_slot(s);
+    free_run(s);
     exec_free(x);
     take_result(b, index, object, id, &e);
     // The next batch in the list gets the run that became free.
@@ -267,7 +267,7 @@ static void on_done(struct exec *x)
 }
 
 // False: memory is out, or the item no longer passes its checks.  The item has its result then.
-static bool start(struct slot *s)
+static bool start(struct batch_run *s)
 {
     struct batch *b = s->batch;
     struct rest_call *c = b->call;
@@ -275,7 +275,7 @@ static bool start(struct slot *s)
     struct err e;
     size_t index = s->index;
     json_t *fields = view(c->body, json_array_get(b->items, index));
-    (void)err_set(&e, ERR_SYSTEM, ENOMEM, "try again later", "start the item");
+    (void)err_memory(&e);
     if (fields && read_request(c, fields, &request, &e) == 0) {
         request.on_done = on_done;
         request.argument = s;
@@ -284,7 +284,7 @@ static bool start(struct slot *s)
     json_decref(fields); // the request borrows from the body, which stays
     if (s->exec)
         return true;
-    free_slot(s);
+    free_run(s);
     take_result(b, index, NULL, "", &e);
     return false;
 }
@@ -315,10 +315,10 @@ static bool may_start(const struct batch *b)
 
 static void start_next(struct batch *b)
 {
-    struct slot *s = b->slots;
+    struct batch_run *s = b->active;
     while (s->batch)
         s++;
-    *s = (struct slot){.batch = b, .index = b->next++, .since_ms = clock_ms()};
+    *s = (struct batch_run){.batch = b, .index = b->next++, .since_ms = clock_ms()};
     b->running++;
     (void)start(s);
 }
@@ -347,8 +347,8 @@ static void on_again(void *argument)
     struct batch *b = argument;
     b->busy = true;
     for (size_t i = 0; i < BATCH_WINDOW_MAX; i++)
-        if (b->slots[i].batch && !b->slots[i].exec)
-            (void)start(&b->slots[i]);
+        if (b->active[i].batch && !b->active[i].exec)
+            (void)start(&b->active[i]);
     b->busy = false;
     pump(b);
 }
@@ -357,11 +357,11 @@ void batch_cancel(struct batch *b)
 {
     b->cancelled = b->busy = true;
     for (size_t i = 0; i < BATCH_WINDOW_MAX; i++) {
-        struct slot *s = &b->slots[i];
+        struct batch_run *s = &b->active[i];
         if (s->exec)
             exec_cancel(s->exec); // on_done() follows, perhaps at once
         else if (s->batch)
-            free_slot(s);
+            free_run(s);
     }
     b->busy = false;
     pump(b);
@@ -396,14 +396,14 @@ void batch_free(struct batch *b)
     if (!b)
         return;
     for (size_t i = 0; i < BATCH_WINDOW_MAX; i++) {
-        struct exec *x = TAKE_PTR(b->slots[i].exec);
+        struct exec *x = TAKE_PTR(b->active[i].exec);
         if (x) {
             x->request.argument = NULL; // on_done() finds nothing to do
             exec_cancel(x);
             exec_free(x);
         }
-        if (b->slots[i].batch)
-            free_slot(&b->slots[i]);
+        if (b->active[i].batch)
+            free_run(&b->active[i]);
     }
     add_pending(b, -(ssize_t)b->pending_bytes);
     TAILQ_REMOVE(&b->all->list, b, list);
