@@ -82,7 +82,7 @@ static void tool_sets_have_names(void **state)
         EXPECT_CODE(load(CONFIG_STDIO, "--tools", (char *)unknown[i], NONE), ERR_BAD_VALUE);
         assert_non_null(strstr(error.message, unknown[i]));
         assert_non_null(strstr(error.message,
-                               "these words: default, executor, kernels, restricted, "
+                               "these words: default, full, executor, kernels, restricted, "
                                "checker, containers, all"));
         assert_non_null(strstr(error.hint, "default,kernels"));
     }

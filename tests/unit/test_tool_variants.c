@@ -59,7 +59,7 @@ static struct tool_entry make(size_t count)
     struct mcp m = {0};
     struct err e;
     for (size_t i = 0; i < count; i++)
-        assert_int_equal(tool_variants_add(&entry, &m, all[i], sets[i], &e), 0);
+        assert_int_equal(tool_variants_add(&entry, &m, all[i], NULL, sets[i], &e), 0);
     return entry;
 }
 
@@ -139,8 +139,8 @@ static void rule_5_outputs_that_differ_are_not_listed(void **state)
     tool_variants_clear(&entry);
     struct mcp m = {0};
     struct err e;
-    assert_int_equal(tool_variants_add(&entry, &m, &first, "default", &e), 0);
-    assert_int_equal(tool_variants_add(&entry, &m, &first, "kernels", &e), 0);
+    assert_int_equal(tool_variants_add(&entry, &m, &first, NULL, "default", &e), 0);
+    assert_int_equal(tool_variants_add(&entry, &m, &first, NULL, "kernels", &e), 0);
     assert_non_null(entry.output);
     tool_variants_clear(&entry);
 }
@@ -198,7 +198,7 @@ static void rule_4_another_spelling_is_taken_and_not_listed(void **state)
     struct err e;
     char message[256];
     other.hints |= TOOL_UNLISTED;
-    assert_int_equal(tool_variants_add(&entry, &m, &other, "containers", &e), 0);
+    assert_int_equal(tool_variants_add(&entry, &m, &other, NULL, "containers", &e), 0);
     expect_json(entry.input, first.input_schema);
     assert_non_null(entry.output);
     assert_string_equal(json_string_value(entry.description), first.description);
@@ -215,8 +215,8 @@ static void there_is_room_for_so_many(void **state)
     struct mcp m = {0};
     struct err e = {0};
     for (size_t i = 0; i < TOOL_VARIANTS_MAX; i++)
-        assert_int_equal(tool_variants_add(&entry, &m, &first, "default", &e), 0);
-    assert_true(tool_variants_add(&entry, &m, &first, "default", &e) < 0);
+        assert_int_equal(tool_variants_add(&entry, &m, &first, NULL, "default", &e), 0);
+    assert_true(tool_variants_add(&entry, &m, &first, NULL, "default", &e) < 0);
     assert_int_equal(e.code, ERR_INTERNAL);
     tool_variants_clear(&entry);
 }
