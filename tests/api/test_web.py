@@ -264,10 +264,25 @@ def test_operations_show_sessions_and_close_one(server, window):
     window.page.get_by_role("link", name="Operations").click()
     row = window.page.locator("tr", has_text="watched").first
     expect(row).to_be_visible()
+    expect(window.page.locator(".layers li", has_text="user_ns")).to_contain_text("live")
     row.get_by_role("button", name="Close session").click()
     window.page.get_by_role("button", name="Close it").click()
     expect(window.page.locator("tr", has_text="watched")).to_have_count(0)
     assert "watched" not in server.get("/sessions").json["sessions"]
+
+
+def test_operations_show_denials_stop_a_run_and_test_the_walls(server, window):
+    page = window.page
+    server.run("import socket; socket.create_connection(('denied.example', 80))")
+    with server.streaming("print('on', flush=True)\nwhile True: pass", timeout=60) as response:
+        response.readline()
+        page.get_by_role("link", name="Operations").click()
+        expect(page.get_by_role("group", name="Denials")).to_contain_text("denied.example:80")
+        page.get_by_role("button", name="Stop run").click()
+        assert b"cancelled" in response.read()
+    page.get_by_role("button", name="Run the self-test").click()
+    expect(page.get_by_text("attempts to break out were held")).to_be_visible()
+    expect(page.locator(".layers li", has_text="make a user namespace")).to_contain_text("held")
 
 
 def test_a_key_is_asked_for_kept_in_memory_only_and_forgotten(shared_cli, browser, tmp_path):
@@ -326,12 +341,22 @@ def test_the_types_of_the_sources_are_right():
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_axe_finds_nothing_in_the_console(server, browser, size, dark):
+@pytest.mark.parametrize("size, dark", [(DESKTOP, False), (PHONE, True)], ids=["desktop-light", "phone-dark"])
+def test_axe_finds_nothing_on_any_page(server, browser, size, dark):
     with browser.open(server.port, size=size, dark=dark) as window:
+        page = window.page
         expect(window.cell(0).locator(".cm-content")).to_be_visible()
         assert window.axe() == []
-        window.run("print('some output')\n1 / 0", "error")
-        assert window.axe() == []
-        assert window.faults == []
+        window.run("x = 1; print('some output'); open('a.txt', 'w')")
+        window.run("import socket; socket.create_connection(('a.example', 80))", "error")
+        for panel in ("Variables", "Files", "Packages"):
+            page.get_by_role("tab", name=panel).click()
+            if page.get_by_role("tab", name=panel).get_attribute("aria-selected") == "false":
+                page.get_by_role("tab", name=panel).click()
+            assert window.axe() == [], panel
+        for place, there in (("time", ".tree-row"), ("model", "option >> nth=5"), ("operations", ".layers li")):
+            page.evaluate("place => { location.hash = '#/' + place }", place)
+            expect(page.locator(there).first).to_be_attached()
+            assert window.axe() == [], place
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+        assert window.all_faults() == []

@@ -146,7 +146,7 @@ export function FilesPanel(): VNode {
       {one.error ? <span class="bad">{one.error} <button type="button" class="quiet" onClick={() => void (uploads.value = uploads.value.filter((row) => row !== one))}>Close</button></span> :
         <progress max={1} value={one.part} aria-label={`Upload of ${visible(one.name)}`} />}</div>)}
     {list.value.length ? <ul class="file-list">{list.value.slice(0, 1000).map((file) => <li>
-      <button type="button" class="file-name" onClick={() => void preview(file)} aria-label={`Preview ${visible(file.path)}`}><bdi>{visible(file.path)}</bdi><small>{bytes(file.size)}</small></button>
+      <button type="button" class="file-name" onClick={() => void preview(file)}><span class="hidden-label">Preview </span><bdi>{visible(file.path)}</bdi><small>{bytes(file.size)}</small></button>
       <button type="button" class="quiet" onClick={() => void download(file)} aria-label={`Download ${visible(file.path)}`} title="Download"><Icon name="down" /></button>
       <button type="button" class="quiet" onClick={() => void remove(file)} aria-label={`Delete ${visible(file.path)}`} title="Delete"><Icon name="bin" /></button>
     </li>)}</ul> : <div class="empty"><p>No files yet.</p><p>What you drop here, your code opens by its name: <code>open("data.csv")</code>. What your code writes comes back here.</p></div>}

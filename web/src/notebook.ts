@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // notebook: cells, their session and their runs. No markup here; console.tsx shows it.
 
-import { batch, computed, effect, signal, type Signal } from "@preact/signals";
+import { batch, effect, signal, type Signal } from "@preact/signals";
 import type { EditorState } from "@codemirror/state";
 import { ApiError, ask, at, describe, get, isMissing, offline, post, stream } from "./api";
 import { TextLog } from "./text_log";
@@ -57,7 +57,7 @@ export const session = signal<SessionInfo | null>(null);
 export const sessions = signal<Record<string, SessionInfo>>({});
 export const notice = signal("");   // for the status line, which screen readers read
 export const runs = signal(0);      // runs that ended: panels look again
-export const running = computed(() => cells.value.find((cell) => cell.status.value === "running") ?? null);
+export const running = signal<Cell | null>(null);
 export const checkpoints = signal(true);
 export const environment = signal("base");
 
@@ -170,7 +170,7 @@ export function runCell(cell: Cell): void {
 }
 
 export function runAll(): void {
-  for (const cell of cells.value) runCell(cell);
+  batch(() => cells.value.forEach(runCell));
 }
 
 async function work(): Promise<void> {
@@ -235,9 +235,12 @@ function take(cell: Cell, message: Record<string, unknown>): void {
   }
 }
 
+let looker = 0;
+
 async function runOne(cell: Cell): Promise<void> {
   const began = performance.now();
   batch(() => {
+    running.value = cell;
     cell.status.value = "running";
     cell.outputs.value = [];
     cell.files.value = [];
@@ -261,12 +264,17 @@ async function runOne(cell: Cell): Promise<void> {
   }
   batch(() => {
     cell.question.value = null;
+    running.value = null;
     cell.status.value = "done";
     cell.wallMs.value ??= performance.now() - began;
     cell.stop = null;
-    runs.value++;
   });
-  void look();
+  // The panels look again when no cell follows at once.
+  clearTimeout(looker);
+  looker = window.setTimeout(() => {
+    runs.value++;
+    void look();
+  }, queue.length ? 1000 : 0);
 }
 
 export async function answerQuestion(cell: Cell, text: string | null): Promise<void> {
@@ -281,9 +289,9 @@ export async function interrupt(): Promise<void> {
 // Interrupts, and forgets the cells that wait.
 export async function stopAll(): Promise<void> {
   for (const cell of queue.splice(0)) cell.status.value = "idle";
-  if (running.value) {
+  const cell = running.value;
+  if (cell) {
     await interrupt();
-    const cell = running.value;
     setTimeout(() => cell.status.value === "running" && cell.stop?.abort(), 3000);
   }
 }

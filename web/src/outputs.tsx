@@ -87,7 +87,7 @@ export function TableView({ table, label }: { table: Table; label: string }): VN
                 <bdi>{visible(name) || "#"}</bdi><span aria-hidden="true">{sort?.column === i ? sort.down ? " ↓" : " ↑" : ""}</span>
               </button>
             </th>)}</tr></thead>
-          <tbody>{shown.map((row) => <tr>{row.map((cell) => <td class={isNumber(cell) ? "number" : ""}>
+          <tbody>{shown.map((row) => <tr>{row.map((cell, i) => <td class={numbers[i] ? "number" : ""}>
             <bdi>{visible(cell.length > 300 ? `${cell.slice(0, 300)}…` : cell)}</bdi></td>)}</tr>)}</tbody>
         </table>
       </div>
