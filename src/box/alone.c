@@ -191,7 +191,7 @@ int alone_enter(const struct wire_limits *limits, const char **ret_step)
         if ((call) < 0)                                                                            \
             return -1;                                                                             \
     } while (0)
-    init_set_tid(find_tid());
+    extras.tid_address = find_tid();
     (void)umask(0);
     STEP("limit the processes", step_processes(limits));
     STEP("mount the scratch", step_scratch(limits));

@@ -213,6 +213,8 @@ static void take_payload(size_t length)
     } else if (h.kind == FRAME_INPUT) {
         if (!input_take(payload, length - sizeof h))
             leave(1);
+    } else if (h.kind == FRAME_INTERRUPT && alone) {
+        atomic_store(&mailbox->interrupt, 1);
     } else if (h.kind != FRAME_RUN) {
         leave(1);
     } else if (atomic_load(&mailbox->request) == FULL) {
@@ -355,7 +357,7 @@ int init_receive(const char **ret_meta, size_t *ret_meta_length, const char **re
             (void)sys_raw(SYS_close, writer, 0, 0, 0, 0, 0);
         writer = -1;
         atomic_store(&mailbox->handed_over, 1);
-        if (kept || atomic_load(&early))
+        if (kept || alone || atomic_load(&early))
             wake_init(); // or it would not serve files or output before the end of this run
     }
     wait_while(&mailbox->request, EMPTY);
@@ -449,11 +451,6 @@ void *init_tid_address(void)
     if (tid_address != address) // in the zygote each write is a copied page
         tid_address = address;
     return tid_address;
-}
-
-void init_set_tid(void *address)
-{
-    tid_address = address;
 }
 
 // ---- init's side --------------------------------------------------------------------------------
@@ -671,7 +668,8 @@ int init_split(const struct init_extras *extras)
     sigset_t all;
 
     listener = extras->listener;
-    alone = extras->alone;
+    if ((alone = extras->alone))
+        tid_address = extras->tid_address;
     open_files = extras->open_files;
     writer = extras->frozen ? BOX_WRITER_FD : -1;
     sigfillset(&all);

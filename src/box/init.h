@@ -34,11 +34,11 @@ enum { BOX_CONTROL_FD = 3, BOX_STDOUT_FD, BOX_STDERR_FD, BOX_SCRATCH_FD, BOX_WRI
 // Address of the thread id that libc keeps for the calling thread, or NULL when this libc does
 // otherwise.  Asked in the zygote before it is needed: the child's copy must be corrected.
 void *init_tid_address(void);
-void init_set_tid(void *address); // the same, found in another way; NULL: not found
 
 // What goes through the split besides the control socket and the scratch folder.
 struct init_extras {
     bool alone;          // in a sandbox: no descriptor goes out with READY
+    void *tid_address;   // alone: as of init_tid_address(), which finds none there
     bool frozen;         // scratch is read-only but for BOX_WRITER_FD, see mounts_freeze_scratch()
     int listener;        // of the filter, for the keeper; -1: there is none
     uint64_t open_files; // RLIMIT_NOFILE of both processes, see limit_files()

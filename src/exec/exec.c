@@ -266,6 +266,7 @@ static struct session *find_session(struct exec *x)
     if (q->environment && q->environment[0])
         snprintf(plan.environment, sizeof plan.environment, "%s", q->environment);
     plan.limits.readonly |= q->limits.readonly;
+    plan.limits.isolation = q->limits.isolation;
     plan.policed = x->work->policy != NULL;
     x->work->previous = session_why_ended(g, x->owner, q->session, &when_ms);
     x->work->opened = true;
@@ -320,7 +321,7 @@ bool exec_begin(struct exec *x)
         s = x->gate->sessions ? find_session(x) : NULL;
         if (!s && !x->error.message[0])
             err_set(&x->error, ERR_INTERNAL, 0, NULL, "this server has no sessions");
-        if (!s || exec_check_tiers(x, s) < 0)
+        if (!s || exec_check_tiers(x, s) < 0 || exec_check_sandbox(x, s) < 0)
             return false;
         snprintf(x->session_id, sizeof x->session_id, "%s", s->id);
         snprintf(x->work->name, sizeof x->work->name, "%s", s->plan.name);

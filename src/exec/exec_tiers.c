@@ -40,6 +40,18 @@ int exec_check_tiers(struct exec *x, const struct session *s)
         "without it");
 }
 
+int exec_check_sandbox(struct exec *x, const struct session *s)
+{
+    if (x->request.limits.isolation > s->plan.limits.isolation)
+        return err_set(&x->error, ERR_CONFLICT, 0,
+                       "leave 'isolation' out, or use a new session name",
+                       "this session was opened with isolation 'native'");
+    if (s->plan.limits.isolation == ISOLATION_NATIVE || x->request.action == EXEC_RUN)
+        return 0;
+    return err_set(&x->error, ERR_BAD_VALUE, 0, "use a session with isolation 'native' for these",
+                   "a session with isolation 'gvisor' has no checkpoints, undo, forks or looks");
+}
+
 void exec_hint_at_files(struct exec *x)
 {
     json_t *error = json_object_get(x->run->result, "error");

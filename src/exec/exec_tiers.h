@@ -18,6 +18,10 @@ int exec_apply_tiers(struct exec *x, const json_t *policy);
 // x->error.
 int exec_check_tiers(struct exec *x, const struct session *s);
 
+// 0, or a negative code and x->error: the session is in another kind of box than the request wants,
+// or in one that cannot do this.
+int exec_check_sandbox(struct exec *x, const struct session *s);
+
 // Adds a hint to x->result, if it has none, when the code failed to write a file.
 void exec_hint_at_files(struct exec *x);
 

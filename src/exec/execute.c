@@ -12,6 +12,7 @@
 #include "config/code_policy.h"
 #include "env/envs.h"
 #include "env/packages.h"
+#include "exec/exec_sandbox.h"
 #include "exec/forms.h"
 #include "run/network.h"
 #include "run/source.h"
@@ -225,6 +226,15 @@ const struct field execute_rows[] = {
      .help = "memory in MiB, including files in /mnt/data; a session keeps the memory that it was "
              "opened with",
      .into = INTO_MEMORY},
+    {.name = "isolation",
+     .on = REST,
+     .type = FIELD_STRING,
+     .choices = "native|gvisor",
+     .help =
+         "what the code runs in: native, a box of the host's kernel, or gvisor, a sandbox with a "
+         "kernel of its own; never weaker than the server's, which is the default. A session "
+         "keeps what it was opened with",
+     .into = INTO_ISOLATION},
     {.name = "cpu_seconds",
      .on = ALL,
      .type = FIELD_NUMBER,
@@ -323,6 +333,9 @@ static int read_value(struct gate *g, const char *owner, json_t *call, const str
     case INTO_MEMORY:
         q->limits.memory_bytes = (uint64_t)json_number_value(value) * TEXT_MIB;
         return 0;
+    case INTO_ISOLATION:
+        return exec_read_isolation(g->facts->config, json_string_value(value), &q->limits.isolation,
+                                   e);
     case INTO_FILES:
         drop_nulls(value);
         q->files = json_incref(value);

@@ -47,6 +47,7 @@ enum field_into {
     INTO_MS,       // the field at `offset`: uint64_t; the value is in seconds
     INTO_BORROWED, // the field at `offset`: json_t *
     INTO_MEMORY,
+    INTO_ISOLATION,
     INTO_FILES,
     INTO_VARIABLES,
     INTO_ENV_VARS,

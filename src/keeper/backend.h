@@ -13,8 +13,8 @@
 //   (2) the box sends FRAME_READY or FRAME_FAILED on its control socket (wire/frame.h), once,
 //   before
 //       any user code.  From there on the gate speaks with it alone.
-//   (3) b->pidfd is its init, or a process that stands for it: SIGKILL ends all of the box, and
-//       SIGINT interrupts the code.  All of its processes are in the box's control group.
+//   (3) b->pidfd is its init, or a process that stands for it: SIGKILL ends all of the box.  All of
+//       its processes are in the box's control group.
 //   (4) when it has ended, and no process of it is left, stock_exited() hears of it.
 
 #ifndef CONSTRICTOR_KEEPER_BACKEND_H
@@ -36,6 +36,8 @@ struct backend {
                  struct err *e);
     // More than a run may use: what the backend itself takes of memory and processes.
     struct wire_limits (*room)(const struct wire_limits *limits);
+    // KeyboardInterrupt for the code of a box that is handed out.
+    void (*interrupt)(const struct box *b);
     // Fails while its boxes cannot be made here.  NULL: they can.
     int (*check)(struct stock *s, struct err *e);
 };

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@
 #include "keeper/backend.h"
 #include "keeper/poller.h"
 #include "keeper/zygote.h"
+#include "wire/frame.h"
 
 static const char get_it[] =
     "install gVisor's runsc ('make build-sandbox' builds it), and name it with "
@@ -278,5 +280,12 @@ void gvisor_end_now(struct stock *s, struct box *b)
     (void)reap(b, 0, &m);
 }
 
+// runsc does not pass signals on, so the init of the box gets a frame.
+static void interrupt(const struct box *b)
+{
+    const struct frame_header h = {.magic = FRAME_MAGIC, .kind = FRAME_INTERRUPT};
+    (void)send(b->control, &h, sizeof h, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 const struct backend gvisor_backend = {
-    .name = "gvisor", .begin = begin, .room = room, .check = check};
+    .name = "gvisor", .begin = begin, .interrupt = interrupt, .room = room, .check = check};

@@ -5,12 +5,14 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/sys.h"
 #include "box/stem.h"
 #include "keeper/backend.h"
 #include "keeper/poller.h"
@@ -92,6 +94,11 @@ static int ask(struct stock *s, struct box *b, int slot, int *fds, unsigned grou
                  : 0;
 }
 
+static void interrupt_init(const struct box *b)
+{
+    (void)sys_pidfd_send_signal(b->pidfd, SIGINT); // it passes the signal on
+}
+
 static int check_zygote(struct stock *s, struct err *e)
 {
     return s->zygote_sock < 0 ? err_set(e, ERR_ZYGOTE, 0, NULL, "there is no zygote") : 0;
@@ -102,6 +109,7 @@ const struct backend native_backend = {.name = "native",
                                        .of_zygote = true,
                                        .has_stems = true,
                                        .begin = ask,
+                                       .interrupt = interrupt_init,
                                        .check = check_zygote};
 
 // Makes the descriptors and groups of a new box, and asks for it.

@@ -217,7 +217,8 @@ static void deliver(struct stock *s, struct box *b, uint64_t ticket, const struc
 void stock_unkeep(struct box *b)
 {
     b->terms.keep = false;
-    fd_close(&b->control);
+    if (!(b->kind & KIND_GVISOR)) // interrupts go that way
+        fd_close(&b->control);
 }
 
 // ---- requests -----------------------------------------------------------------------------------
@@ -586,7 +587,7 @@ void stock_interrupt(struct stock *s, const struct wire_interrupt *m)
 {
     struct box *b = stock_find(s, m->box);
     if (b && b->state == BOX_LIVE)
-        (void)sys_pidfd_send_signal(b->pidfd, SIGINT); // its init passes it on
+        backend_of(b->kind)->interrupt(b);
 }
 
 void stock_exited(struct stock *s, const struct wire_exited *m)

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "keeper/backend.h"
 #include "keeper/denied.h"
 #include "keeper/stock.h"
 
@@ -34,7 +35,7 @@ static void cpu_is_over(struct stock *s, struct box *b)
         stock_end(s, b, END_CPU);
     } else if (!b->warned_ms) {
         b->warned_ms = now_ms;
-        (void)sys_pidfd_send_signal(b->pidfd, SIGINT);
+        backend_of(b->kind)->interrupt(b);
     }
 }
 

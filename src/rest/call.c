@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "exec/exec_sandbox.h"
 #include "http/problem.h"
 #include "rest/batch.h"
 #include "rest/environments.h"
@@ -561,6 +562,12 @@ int rest_make_plan(struct rest_call *c, const char *name)
     snprintf(plan->name, sizeof plan->name, "%s", name ? name : "");
     if (memory)
         plan->limits.memory_bytes = (uint64_t)json_number_value(memory) * TEXT_MIB;
+    if (exec_read_isolation(c->rest->gate->facts->config,
+                            json_string_value(field_get(c->body, "isolation", NULL)),
+                            &plan->limits.isolation, &e) < 0) {
+        rest_fail_err(c, &e);
+        return -1;
+    }
     return 0;
 }
 

@@ -141,6 +141,7 @@ static int take_frame(struct live_box *b)
     case FRAME_FILE:
     case FRAME_INPUT:
     case FRAME_FILED: // valid ones went to take_filed()
+    case FRAME_INTERRUPT:
     case FRAME_KIND_MAX: return -EBADMSG;
     }
     return -EBADMSG;

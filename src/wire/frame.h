@@ -59,6 +59,8 @@ enum frame_kind {
     FRAME_INPUT,  // gate -> box: up to FRAME_DATA_MAX bytes for stdin; none: its end
     FRAME_WANT,   // box -> gate, empty: there is room for the next INPUT.  One INPUT for each WANT
     FRAME_ASK,    // box -> gate: a prompt: the code waits for a line from a person
+    FRAME_INTERRUPT, // keeper -> box in a sandbox, empty: KeyboardInterrupt for the run that goes
+                     // on
     FRAME_KIND_MAX
 };
 

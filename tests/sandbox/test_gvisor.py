@@ -3,12 +3,14 @@
 
 import os
 import pathlib
-import statistics
-import time
+import sys
 
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests"))
+import rest_client  # noqa: E402
+
 RUNSC = os.environ.get("RUNSC", str(TOP / "build" / "runsc"))
 GVISOR = "--isolation", "gvisor", "--runsc", RUNSC
 
@@ -86,18 +88,44 @@ def test_there_is_no_network(cli):
     assert r.verdict == "error" and "OSError" in r.error["text"], r
 
 
-def test_network_and_sandbox_exclude_each_other(cli):
-    r = cli.call("run", *GVISOR, "--allow-host", "example.org", "-c", "1")
-    assert r.status in (0, 64, 69), r
-    assert r.status == 0 or "network" in r.err, r
-
-
 def test_the_whole_sandbox_ends_with_its_run(cli):
     r = cli.run("import subprocess\nfor i in range(3): subprocess.Popen(['sleep', '1000'])", *GVISOR)
     assert r.verdict == "ok", r        # the fixture looks for processes that are left
 
 
-def test_parked_sandboxes_answer_in_milliseconds_and_are_refilled(cli):
-    """A figure, printed; nothing here depends on it."""
-    r = cli.run("1 + 1", *GVISOR)
-    print("start", r.usage["start_ms"], "run", r.usage["wall_ms"])
+def in_session(rest, code, **fields):
+    return rest.run(code, session="s", **fields)
+
+
+def test_a_session_keeps_its_state_and_is_interrupted(cli):
+    rest = rest_client.serve(cli, *GVISOR)
+    assert in_session(rest, "x = 41")["verdict"] == "ok"
+    assert in_session(rest, "x + 1")["result"] == "42"
+    stopped = in_session(rest, "while True: pass", timeout=1)
+    assert stopped["verdict"] == "timeout_wall" and "are kept" in stopped["hint"], stopped
+    assert in_session(rest, "x")["result"] == "41"
+
+
+@pytest.mark.parametrize("path, body", [("undo", {}), ("fork", {}), ("checkpoint", {"name": "a"})])
+def test_what_gvisor_cannot_do_is_refused(cli, path, body):
+    rest = rest_client.serve(cli, *GVISOR)
+    assert in_session(rest, "x = 1")["verdict"] == "ok"
+    refused = rest.post(f"/sessions/s/{path}", body)
+    assert refused.status in (400, 409) and "gvisor" in refused.error["message"], refused
+    assert in_session(rest, "x")["result"] == "1"
+
+
+def test_a_native_server_runs_one_call_in_a_sandbox(cli):
+    rest = rest_client.serve(cli, "--runsc", RUNSC)
+    ask = {"code": "import os; os.uname().version", "stream": False}
+    native = rest.post("/execute", ask).json
+    sandbox = rest.post("/execute", ask | {"isolation": "gvisor"}).json
+    assert "gvisor" not in native["isolation"] and sandbox["isolation"]["gvisor"].startswith("live")
+    assert native["result"] != sandbox["result"]
+    assert in_session(rest, "x = 1", isolation="gvisor")["isolation"]["gvisor"].startswith("live")
+
+
+def test_a_caller_gets_no_weaker_wall(cli):
+    rest = rest_client.serve(cli, *GVISOR)
+    refused = rest.post("/execute", {"code": "1", "stream": False, "isolation": "native"})
+    assert refused.status == 400 and "gvisor" in refused.error["message"], refused
