@@ -59,6 +59,7 @@ struct listener {
     int fd;
     char url[BASE_URL_MAX]; // how clients reach it, without a slash at the end
     bool with_key;
+    bool activated; // the socket is the service manager's
 };
 
 static int bind_failed(const struct config *c, int errnum, struct err *e)
@@ -156,6 +157,7 @@ static int take_socket(struct listener *l, struct config *c, struct err *e)
     if (fcntl(FIRST, F_SETFD, FD_CLOEXEC) < 0 || fd_set_nonblock(FIRST, true) < 0)
         return err_set(e, ERR_SYSTEM, errno, NULL, "take the socket of the service manager");
     l->fd = FIRST;
+    l->activated = true;
     return 0;
 }
 
@@ -314,6 +316,8 @@ static int open_server(struct http_server *s, const struct listener *l, struct e
                         page_routes(&s->page), e);
     if (!s->http)
         return -1;
+    if (l->activated)
+        http_lend(s->http);
     http_set_peers(s->http, f->keep + 1, f->keep_count - 1 - (f->run_audit > 0));
     s->server.gate.owners = http_owners(s->http);
     mcp_http_open(&s->server.mcp, s->http);

@@ -57,6 +57,7 @@ struct http {
     unsigned connections, connections_max, exchanges;
     size_t buffered; // bytes in the buffers of all connections
     bool stopping;
+    bool lent;            // the listening socket belongs to the service manager
     uint64_t *answers;    // by class: run/counters.h; NULL: not counted
     struct conn *current; // libevent is being given its request
     int peers[PEER_FDS];  // peer.h

@@ -355,6 +355,11 @@ void http_admit(const struct http_exchange *x)
     evict_admit(((const struct exchange *)x)->conn); // x is its first member
 }
 
+void http_lend(struct http *h)
+{
+    h->lent = true;
+}
+
 void http_stop(struct http *h)
 {
     struct conn *c, *next;
@@ -362,8 +367,10 @@ void http_stop(struct http *h)
     if (h->bound) {
         // The keeper has the socket too, for a gate that replaces this one: closing it here would
         // leave new clients in the kernel's queue until the server is gone.  shutdown() ends the
-        // listening itself.
-        (void)shutdown(evhttp_bound_socket_get_fd(h->bound), SHUT_RDWR);
+        // listening itself.  A socket of the service manager goes on listening: the next client
+        // waits in its queue, and the manager starts the server anew for it.
+        if (!h->lent)
+            (void)shutdown(evhttp_bound_socket_get_fd(h->bound), SHUT_RDWR);
         evhttp_del_accept_socket(h->evhttp, h->bound);
     }
     h->bound = NULL;

@@ -72,6 +72,8 @@ void http_set_streams_body(struct http *h, http_streams_body streams, void *argu
 // of its route.
 typedef unsigned (*http_methods_of)(const char *path, size_t length);
 void http_set_methods(struct http *h, http_methods_of methods_of);
+// The listening socket is the service manager's, and goes on listening when the server stops.
+void http_lend(struct http *h);
 // Stops listening: connections are refused from now on; open exchanges go on.  http_close() ends
 // them.
 void http_stop(struct http *h);

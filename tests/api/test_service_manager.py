@@ -83,6 +83,16 @@ def test_the_server_takes_the_socket_that_the_manager_opened(cli, listener):
     assert f"http://127.0.0.1:{port}/mcp" in out
 
 
+def test_the_socket_of_the_manager_listens_after_the_server(cli, listener):
+    """The next client waits in its queue, and the manager starts the server for it."""
+    server = cli.start("serve", *QUICK, prefix=activate(listener), pass_fds=[listener.fileno()])
+    assert any(b"/mcp" in server.stdout.readline() for _ in range(5))
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(600) == 0
+    with socket.create_connection(listener.getsockname(), timeout=60):
+        assert listener.accept()
+
+
 def test_a_public_socket_of_the_manager_needs_a_key(cli):
     """--host says 127.0.0.1, and the socket that counts is another one."""
     with socket.create_server(("0.0.0.0", 0)) as public:
