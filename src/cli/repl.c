@@ -117,8 +117,8 @@ static void undo(struct repl *r, const struct editor_text *typed)
                                      .steps = (unsigned)strtoul(typed->text, NULL, 10)};
     struct err e;
     r->status = 1;
-    if (!r->runs) {
-        fprintf(stderr, "constrictor: there is no run to undo\n");
+    if (code.steps > r->runs) {
+        fprintf(stderr, "constrictor: runs that can be undone: %u\n", r->runs);
     } else if (single_run_do(&r->single, &code, &e) < 0) {
         tell(&e, r);
         r->is_ended = true;

@@ -148,7 +148,9 @@ def test_lines_of_a_pipe_run_as_cells(cli):
 
 
 WRONG = b"""1/0
-:undo
+2
+:undo 3
+:undo 2
 :undo
 :undo 99
 input()
@@ -167,7 +169,7 @@ def test_what_goes_wrong_is_said_and_the_next_line_runs(cli):
     done = cli.call("repl", input=WRONG + b"(\n")
     assert (done.status, done.out.splitlines()[-1]) == (1, "1"), done
     at = 0
-    for word in ("ZeroDivisionError", "no run to undo", "no run to undo", "EOFError", "stdin had the code", "is not UTF-8",
+    for word in ("ZeroDivisionError", "can be undone: 2", "can be undone: 0", "can be undone: 0", "EOFError", "stdin had the code", "is not UTF-8",
                  "as it was before run", "IndentationError", "SyntaxError"):  # fmt: skip
         at = done.err.index(word, at) + len(word)
     assert "from 1 to 1000" in done.out and "no such command" in done.out, done
