@@ -346,7 +346,7 @@ def test_a_guarded_run_that_is_refused_did_not_begin(c):
     assert (event["kind"], event["target"], event["line"], event["layer"]) == (
         "import", "os", 2, "python")
     assert event["count"] == 1 and event["hint"]
-    assert "advice on top" in found["hint"] and "os" in text(answer)
+    assert "the policy only guides code" in found["hint"] and "os" in text(answer)
 
 
 def test_what_only_shows_later_is_an_event_of_the_run(c):
@@ -486,7 +486,7 @@ def test_check_misused(cli, args, status):
 def test_run_under_a_policy_on_the_command_line(cli):
     done = cli.call("run", "--policy", "guarded", "-c", "print('ran')\nimport os")
     assert done.status == 126 and done.raw == b""
-    assert "Import 'os' is not allowed" in done.err and "advice on top" in done.err
+    assert "Import 'os' is not allowed" in done.err and "the policy only guides code" in done.err
     assert cli.call("run", "--policy", "guarded", "-c", "import math").status == 0
     done = cli.call("run", "--allowed-imports", "json", "-c", "import math")
     assert done.status == 126
