@@ -164,6 +164,17 @@ def test_a_notebook_is_saved_and_opened_again(window, tmp_path):
         expect(window.cell(0).locator(".cm-content")).to_have_text("21 * 2")
 
 
+def test_a_link_to_share_shows_the_runs_without_script_and_without_a_key(server, window):
+    window.run("print('shared <b>text</b>')\n6 * 7")
+    window.page.get_by_role("button", name="Notebook").click()
+    window.page.get_by_role("button", name="Copy a link to share").click()
+    expect(window.page.get_by_role("status")).to_contain_text("/share/")
+    link = window.page.get_by_role("status").inner_text().rpartition(" ")[2]
+    answer = server.fetch(link)
+    assert answer.status == 200 and b"<script" not in answer.data
+    assert b"shared &lt;b&gt;text" in answer.data and b"42" in answer.data
+
+
 def test_everything_works_with_the_keyboard_alone(window):
     keys = window.page.keyboard
     expect(window.cell(0).locator(".cm-content")).to_be_visible()

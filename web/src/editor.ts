@@ -107,6 +107,7 @@ const hover = hoverTooltip(async (view, position) => {
       head.textContent = found.signature ? `${found.signature.startsWith("(") ? found.name : ""}${found.signature}` :
         `${found.name}: ${found.type ?? ""}`;
       text.textContent = (found.docstring ?? "").slice(0, 4000);
+      text.tabIndex = 0;
       dom.append(head, ...(found.docstring ? [text] : []));
       return { dom };
     } };
