@@ -23,7 +23,7 @@ import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 NPM = TOP / "build/npm"
-SILENCE_S = 120
+SILENCE_S = 30
 
 PLOT = """import matplotlib.pyplot as plt
 plt.plot([1, 4, 9, 16])
@@ -185,6 +185,9 @@ def measure(make):
                 arguments, answer = side.talk(code, more)
             except Failed as why:
                 found[name] = str(why)
+                print(f"tokens: {name}: {why}", file=sys.stderr)
+                side.close()  # it may hang
+                side = make()
                 continue
             said = compact(arguments) + "\n" + shown(answer)
             texts[name] = said, said + "\n" + compact(answer.get("structuredContent", {}))

@@ -37,6 +37,37 @@ const struct client clients[] = {
     {.name = "lmstudio", .title = "LM Studio",
      .servers = "mcpServers", .url = "url", .key = "Bearer <the key>",
      .file = "~/.lmstudio/mcp.json (Program, Install, Edit mcp.json)"},
+    {.name = "windsurf", .title = "Windsurf",
+     .servers = "mcpServers", .url = "serverUrl", .key = "Bearer ${env:CONSTRICTOR_API_KEY}",
+     .file = "~/.codeium/windsurf/mcp_config.json"},
+    {.name = "zed", .title = "Zed",
+     .servers = "context_servers", .url = "url", .key = "Bearer <the key>",
+     .file = "~/.config/zed/settings.json, or .zed/settings.json of a project"},
+    {.name = "opencode", .title = "OpenCode",
+     .servers = "mcp", .url = "url", .typed = true, .type_http = "remote", .type_stdio = "local",
+     .joins = true, .key = "Bearer {env:CONSTRICTOR_API_KEY}",
+     .file = "~/.config/opencode/opencode.json, or opencode.json of a project"},
+    {.name = NULL},
+};
+
+// Clients whose settings are no JSON.  %1: the program or the address, %2: the arguments.
+static const struct text_client {
+    const char *name, *title, *file, *stdio, *sets, *http, *key;
+} text_clients[] = {
+    {"codex", "Codex", "~/.codex/config.toml",
+     "[mcp_servers.constrictor]\ncommand = \"%s\"\nargs = [\"stdio\"%s]\n", ", \"--tools\", \"%s\"",
+     "[mcp_servers.constrictor]\nurl = \"%s\"\n%s",
+     "bearer_token_env_var = \"CONSTRICTOR_API_KEY\"\n"},
+    {"goose", "Goose", "~/.config/goose/config.yaml",
+     "extensions:\n  constrictor:\n    enabled: true\n    type: stdio\n    name: constrictor\n"
+     "    timeout: 300\n    cmd: \"%s\"\n    args: [\"stdio\"%s]\n", ", \"--tools\", \"%s\"",
+     "extensions:\n  constrictor:\n    enabled: true\n    type: streamable_http\n"
+     "    name: constrictor\n    timeout: 300\n    uri: \"%s\"\n%s",
+     "    headers:\n      Authorization: \"Bearer ${CONSTRICTOR_API_KEY}\"\n"},
+    {"claude-code", "Claude Code", "a terminal: it is a command",
+     "claude mcp add constrictor -- '%s' stdio%s\n", " --tools %s",
+     "claude mcp add --transport http constrictor '%s'%s\n",
+     " --header \"Authorization: Bearer $CONSTRICTOR_API_KEY\""},
     {.name = NULL},
 };
 // clang-format on
@@ -46,12 +77,19 @@ json_t *client_snippet(const struct client *client, const char *program, const c
 {
     json_t *server = json_object();
     if (client->typed || (url && client->http_typed))
-        (void)json_object_set_new(server, "type", json_string(url ? client->type_http : "stdio"));
+        (void)json_object_set_new(server, "type",
+                                  json_string(url                  ? client->type_http
+                                              : client->type_stdio ? client->type_stdio
+                                                                   : "stdio"));
     if (url) {
         (void)json_object_set_new(server, client->url, json_string(url));
         if (with_key)
             (void)json_object_set_new(server, "headers",
                                       json_pack("{s:s}", "Authorization", client->key));
+    } else if (client->joins) {
+        (void)json_object_set_new(
+            server, "command",
+            json_pack("[s, s, s*, s*]", program, "stdio", tools ? "--tools" : NULL, tools));
     } else {
         (void)json_object_set_new(server, "command", json_string(program));
         (void)json_object_set_new(
@@ -75,10 +113,38 @@ static int find_program(char *ret, size_t cap, struct err *e)
 static const char *client_word(size_t i)
 {
     static const char *const others[] = {"all", "list", NULL};
-    size_t count = 0;
+    size_t count = 0, texts = 0;
     while (clients[count].name)
         count++;
+    while (text_clients[texts].name)
+        texts++;
+    if (i >= count && i < count + texts)
+        return text_clients[i - count].name;
+    i -= i >= count ? texts : 0;
     return i < count ? clients[i].name : i - count < ARRAY_LEN(others) ? others[i - count] : NULL;
+}
+
+// 0: printed; 1: the name is none of them.
+static int print_text_client(const char *name, const char *program, const char *sets,
+                             const char *url, bool with_key)
+{
+    char tools[CONFIG_TEXT_MAX + 32] = "";
+    const struct text_client *c = text_clients;
+    while (c->name && strcmp(c->name, name) != 0)
+        c++;
+    if (!c->name)
+        return 1;
+    // SECURITY: a quote would end the text that it stands in, in a file or in a shell.
+    if (strpbrk(url ? url : program, "'\"\\$`\n"))
+        return 1;
+    fprintf(stderr, "for %s: put it into %s\n", c->title, c->file);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    if (sets)
+        snprintf(tools, sizeof tools, c->sets, sets);
+    printf(url ? c->http : c->stdio, url ? url : program, url ? with_key ? c->key : "" : tools);
+#pragma GCC diagnostic pop
+    return 0;
 }
 
 static const struct client *find(const char *name)
@@ -114,7 +180,9 @@ static int check_url(const char *url, struct err *e)
 static void print_list(void)
 {
     for (const struct client *c = clients; c->name; c++)
-        printf("%-10s %s\n", c->name, c->title);
+        printf("%-11s %s\n", c->name, c->title);
+    for (const struct text_client *c = text_clients; c->name; c++)
+        printf("%-11s %s\n", c->name, c->title);
 }
 
 static const char *file_of(const struct client *c, bool http)
@@ -167,6 +235,8 @@ static int cmd_client_config(const struct config *c, int argc, char **argv)
         }
         return print_snippet(all);
     }
+    if (print_text_client(argv[0], program, sets, url, with_key) == 0)
+        return cli_finish();
     const struct client *client = find(argv[0]);
     if (!client) {
         (void)unknown(argv[0], &e);
@@ -181,7 +251,8 @@ const struct command command_client_config = {
     .section = SECTION_SERVE,
     .summary = "Print the settings that add this server to an MCP client",
     .usage = "client-config [--url URL | --tools SETS] CLIENT|all|list",
-    .notes = "CLIENT is claude, vscode, cursor, gemini or lmstudio.\n"
+    .notes = "CLIENT is claude, vscode, cursor, gemini, lmstudio, windsurf, zed, opencode, codex,\n"
+             "goose or claude-code; 'all' prints those whose settings are JSON.\n"
              "The settings go to stdout, and the file that they belong in to stderr.",
     .bit = CONFIG_CLIENT,
     .operands_max = 1,

@@ -14,6 +14,8 @@ struct client {
     const char *url;              // the key of a server's address
     bool typed;                   // each server has a type
     const char *type_http;        // the type of a server with an address
+    const char *type_stdio;       // the type of a program; NULL: "stdio"
+    bool joins;                   // program and arguments are one list
     bool http_typed;              // only a server with an address has a type
     const char *key;              // how the file takes a value from the environment
     const char *file, *file_http; // the file for the settings; file_http NULL: the same file

@@ -2,8 +2,15 @@
 """`constrictor client-config`: the snippet on stdout is JSON for the client, the rest is on stderr."""
 
 import json
+import shlex
+
+try:
+    import tomllib
+except ImportError:  # before Python 3.11
+    import tomli as tomllib
 
 import pytest
+import yaml
 
 URL = "http://127.0.0.1:8000/mcp"
 STDIO = {
@@ -12,13 +19,20 @@ STDIO = {
     "cursor": ("mcpServers", None),
     "gemini": ("mcpServers", None),
     "lmstudio": ("mcpServers", None),
+    "windsurf": ("mcpServers", None),
+    "zed": ("context_servers", None),
+    "opencode": ("mcp", "local"),
 }
+TEXTS = "codex", "goose", "claude-code"
 HTTP = {
     "claude": {"type": "http", "url": URL},
     "vscode": {"type": "http", "url": URL},
     "cursor": {"url": URL},
     "gemini": {"httpUrl": URL},
     "lmstudio": {"url": URL},
+    "windsurf": {"serverUrl": URL},
+    "zed": {"url": URL},
+    "opencode": {"type": "remote", "url": URL},
 }
 FILES = {
     "claude": "claude_desktop_config.json",
@@ -26,6 +40,9 @@ FILES = {
     "cursor": ".cursor/mcp.json",
     "gemini": ".gemini/settings.json",
     "lmstudio": ".lmstudio/mcp.json",
+    "windsurf": "windsurf/mcp_config.json",
+    "zed": "zed/settings.json",
+    "opencode": "opencode.json",
 }
 
 
@@ -34,6 +51,8 @@ def test_a_client_that_starts_the_server(cli, name):
     r = cli.call("client-config", name)
     key, kind = STDIO[name]
     want = {"command": str(cli.program), "args": ["stdio"]}
+    if name == "opencode":
+        want = {"command": [str(cli.program), "stdio"]}
     if kind:
         want["type"] = kind
     assert r.status == 0 and json.loads(r.raw) == {key: {"constrictor": want}}
@@ -69,7 +88,7 @@ def test_all_and_list(cli):
     r = cli.call("client-config", "all")
     assert r.status == 0 and set(json.loads(r.raw)) == set(STDIO)
     r = cli.call("client-config", "list")
-    assert r.status == 0 and [line.split()[0] for line in r.out.splitlines()] == list(STDIO)
+    assert r.status == 0 and [line.split()[0] for line in r.out.splitlines()] == [*STDIO, *TEXTS]
 
 
 def test_unknown_names_are_told_the_known_ones(cli):
@@ -89,3 +108,20 @@ def test_bad_addresses_and_arguments(cli):
     assert r.status == 64 and "second argument" in r.err
     r = cli.call("client-config", "cursor", "--nonsense")
     assert r.status == 64 and "--nonsense" in r.err
+
+
+def test_clients_whose_settings_are_no_json(cli):
+    program = str(cli.program)
+    r = cli.call("client-config", "--tools", "full", "codex")
+    found = tomllib.loads(r.out)["mcp_servers"]["constrictor"]
+    assert r.status == 0 and found == {"command": program, "args": ["stdio", "--tools", "full"]} and "config.toml" in r.err
+    r = cli.call("client-config", "goose")
+    found = yaml.safe_load(r.out)["extensions"]["constrictor"]
+    assert (found["cmd"], found["args"], found["type"], found["enabled"]) == (program, ["stdio"], "stdio", True)
+    assert shlex.split(cli.call("client-config", "claude-code").out) == ["claude", "mcp", "add", "constrictor", "--", program, "stdio"]
+    env = {"CONSTRICTOR_API_KEY": "hunter2-hunter2"}
+    for name in TEXTS:
+        r = cli.call("client-config", name, "--url", URL, env=env)
+        assert r.status == 0 and URL in r.out and "CONSTRICTOR_API_KEY" in r.out and "hunter2" not in r.out + r.err
+        evil = cli.call("client-config", name, "--url", "http://x/'; rm -rf \"$HOME\" #")
+        assert evil.status == 64 and "rm -rf" not in evil.out
