@@ -43,7 +43,7 @@ POD = [sys.executable, pathlib.Path(__file__).resolve().parent.parent / "helpers
 QUICK = ("--python", "/usr/bin/python3")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can map 65536 ids")
+@pytest.mark.root
 def test_boxes_have_uids_of_their_own_in_a_pod_with_a_user_namespace(cli, tmp_path):
     """Such a pod has the ids 0 to 65535, so --uid-base names some of those."""
     cli.folder.chmod(0o755)
@@ -55,7 +55,7 @@ def test_boxes_have_uids_of_their_own_in_a_pod_with_a_user_namespace(cli, tmp_pa
     assert done.status == 69 and "--uid-base" in done.err, done
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="others have no ids to give")
+@pytest.mark.root
 def test_a_box_never_gets_the_uid_of_a_user_of_the_machine(cli):
     done = cli.call("run", *QUICK, "--uid-base", 20000, "-c", "print('it ran')")
     assert done.status != 0 and "it ran" not in done.out and "65536" in done.err, done
