@@ -261,6 +261,10 @@ static void take_head(struct conn *c, const struct head *head, size_t n)
     c->chunked = head->chunked;
     c->chunks = (struct chunks){.max = h->config->body_bytes};
     c->chunked_seen = n;
+    struct slice type = head->field[HEAD_CONTENT_TYPE];
+    const char *blank = type.p ? memchr(type.p, ';', type.n) : NULL;
+    type.n = blank ? (size_t)(blank - type.p) : type.n;
+    p->x.sends_lines = type.p && slice_is_nc(type, "application/x-ndjson");
     uint64_t most = 0;
     bool here = !head->chunked && head->length <= have - n; // the body too, if there is one
     if (http_judge(h, p, head, &r) < 0) {

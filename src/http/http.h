@@ -40,6 +40,7 @@ struct http_exchange {
     const char *query;    // as sent, "" when there is none
     char owner[65];       // name of the key, "" without keys
     bool streaming;       // http_stream_begin() was called
+    bool sends_lines;     // the body is application/x-ndjson
     uint64_t body_length; // of a body that comes in pieces; UINT64_MAX: not known
     void *work;           // the handler's own
     // The client left before the answer was complete.  The exchange is freed after this returns.

@@ -10,8 +10,12 @@
 //                         "wall_ms": 3}
 //   or one object:       {"results": [...], and the members of the last line}
 //
-//   1. The whole request is checked before anything runs: one bad item refuses the batch, and the
-//      error names its position.  An error that shows only at an item's turn is that item's result.
+// Or, with Content-Type: application/x-ndjson, each line of the body is an item, and it is read as
+// items end: neither the request nor the answer is ever in memory as a whole.
+//
+//   1. The whole object is checked before anything runs: one bad item refuses the batch, and the
+//      error names its position.  An error that shows only at an item's turn, and any
+//   error of a line, is that item's result.
 //   2. At most `window` items of a batch are under way.  The batches of a key leave a quarter of
 //   its
 //      runs to its other calls; a batch that finds the server full waits.
@@ -26,12 +30,20 @@
 #ifndef CONSTRICTOR_REST_BATCH_H
 #define CONSTRICTOR_REST_BATCH_H
 
+#include "exec/fields.h"
+
 struct batch;
 struct batches; // of a server
 
+#define BATCH_TOLERANCE 1e-6
+
+extern const struct field batch_item_fields[], batch_lines_query[]; // route.c
+
 enum {
-    BATCH_ITEMS_MAX = 10000,
-    BATCH_WINDOW_MAX = 32, // items of a batch that are under way
+    BATCH_ITEMS_MAX = 10000, // of one object; lines are not counted
+    BATCH_TESTS_MAX = 1000,  // of an item
+    BATCH_RING = 4096,       // results between the first that is not sent and the last one
+    BATCH_WINDOW_MAX = 32,   // runs of a batch that are under way
     BATCH_PENDING = 16 * 1024 * 1024,
     BATCH_PENDING_ALL = 64 * 1024 * 1024,
     BATCH_BACKLOG = 256 * 1024,

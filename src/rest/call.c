@@ -17,7 +17,6 @@
 #include "http/problem.h"
 #include "rest/batch.h"
 #include "rest/environments.h"
-#include "rest/executions.h"
 #include "rest/keys.h"
 #include "rest/metrics.h"
 #include "rest/ndjson.h"
@@ -420,7 +419,7 @@ void rest_handle(struct http_exchange *x, void *argument)
         refuse(c, found, allow);
         return;
     }
-    c->route = m.route;
+    c->route = x->sends_lines ? route_of_lines(m.route) : m.route;
     memcpy(c->id, m.id, sizeof c->id);
     memcpy(c->job_id, m.job, sizeof c->job_id);
     if (m.path[0] && scratch_path(m.path, strlen(m.path), c->path, &e) < 0) {

@@ -103,6 +103,15 @@ struct rest_call {
 void rest_handle(struct http_exchange *x, void *mount); // every route: of a struct rest_mount
 // Whether the handler takes the body in pieces; for http.h.
 bool rest_streams_body(const struct http_exchange *x, void *rest, uint64_t *ret_max);
+// Of POST /executions: executions.h.
+enum {
+    EXECUTION_WATCHERS_MAX = 16, // calls that wait for one execution, or read its output
+    REST_EXECUTION_WAIT_S = 600,
+    WEBHOOK_URL_MAX = 2048,
+    WEBHOOK_SECRET_MAX = 256,
+};
+
+void rest_watch_free(struct execution_watch *w);
 void rest_moving_free(struct rest_moving *m);
 void rest_download_free(struct rest_download *d);
 void rest_upload_free(struct rest_upload *u);
@@ -149,6 +158,7 @@ void rest_get_execution(struct rest_call *c);
 void rest_read_execution(struct rest_call *c);
 void rest_delete_execution(struct rest_call *c);
 void rest_batch(struct rest_call *c);
+void rest_batch_lines(struct rest_call *c);
 void rest_validate(struct rest_call *c);
 void rest_list_sessions(struct rest_call *c);
 void rest_post_session(struct rest_call *c);

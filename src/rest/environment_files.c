@@ -117,6 +117,10 @@ bool rest_streams_body(const struct http_exchange *x, void *argument, uint64_t *
         *ret_max = UINT64_MAX / 2; // files/scratch.h knows the limits of the box
         return true;
     }
+    if (x->method == HTTP_POST && strcmp(x->path, REST_BASE "/batch") == 0) {
+        *ret_max = UINT64_MAX / 2; // lines, which are read as items end
+        return x->sends_lines;
+    }
     *ret_max = envs_file_max(rest->config);
     return x->method == HTTP_POST && n >= sizeof before + sizeof after - 1 &&
            strncmp(x->path, before, sizeof before - 1) == 0 &&

@@ -13,13 +13,6 @@
 #include "rest/call.h"
 #include "rest/lines.h"
 
-enum {
-    EXECUTION_WATCHERS_MAX = 16, // calls that wait for one execution, or read its output
-    REST_EXECUTION_WAIT_S = 600,
-    WEBHOOK_URL_MAX = 2048,
-    WEBHOOK_SECRET_MAX = 256,
-};
-
 // How a call to a webhook goes on: webhook.c.
 struct webhook {
     struct gate *gate;
@@ -40,8 +33,6 @@ int webhook_read(struct webhook *w, struct gate *g, const char *owner, json_t *b
 void webhook_call(struct webhook *w, const char *id, json_t *object);
 void webhook_done(struct webhook *w); // also while it is called
 
-struct execution_watch;
-void rest_watch_free(struct execution_watch *w);
 void rest_drop_executions(struct rest *rest); // the server ends
 
 #endif

@@ -85,6 +85,12 @@ static json_t *request_body(const struct rest_route *r, const struct config *c)
     json_t *kinds = r->body == BODY_RAW
                         ? content("application/octet-stream", bytes_schema())
                         : content("application/json", fields_schema(FIELDS(r->fields), c));
+    if (r->handle == rest_batch)
+        (void)json_object_update_new(
+            kinds,
+            content("application/x-ndjson", json_pack("{s:s, s:s}", "type", "string", "description",
+                                                      "a line of JSON for each item; the fields "
+                                                      "beside 'items' are in the query")));
     return json_pack("{s:b, s:o}", "required", r->body == BODY_JSON, "content", kinds);
 }
 

@@ -182,6 +182,8 @@ static void simplify_operation(json_t *operation, json_t *schemas)
            *body = json_object_get(kind, "schema"), *parameter;
     size_t i;
     simplify_answers(json_object_get(operation, "responses"));
+    if (json_object_size(kinds) > 1)
+        (void)json_object_del(kinds, "application/x-ndjson");
     json_array_foreach (json_object_get(operation, "parameters"), i, parameter)
         if (json_object_get(parameter, "schema"))
             simplify(json_object_get(parameter, "schema"), schemas);

@@ -16,7 +16,6 @@
 #include "rest/batch.h"
 #include "rest/call.h"
 #include "rest/environments.h"
-#include "rest/executions.h"
 #include "rest/look.h"
 
 // ---- bodies -------------------------------------------------------------------------------------
@@ -139,6 +138,22 @@ static const struct field execute_fields[] = {
     {0},
 };
 
+#define BATCH_COMPARE                                                                              \
+    {.name = "compare",                                                                            \
+     .type = FIELD_STRING,                                                                         \
+     .choices = "exact|tokens|float",                                                              \
+     .help = "how outputs of tests are compared: exact (default), but for line feeds at the end; " \
+             "tokens: word by word; float: the same, and numbers may differ by 'tolerance'"},      \
+        {.name = "tolerance",                                                                      \
+         .type = FIELD_NUMBER,                                                                     \
+         .max = 1,                                                                                 \
+         .help = "for compare float: relative above 1 (0.000001)"},                                \
+    {                                                                                              \
+        .name = "checker", .type = FIELD_STRING, .bound = BOUND_SOURCE, .pattern = FORM_NO_NUL,    \
+        .help = "Python code that judges an output, in a box of its own, with the variables "      \
+                "output, stdin and expected: it fails by an exception, or by the value False"      \
+    }
+
 static const struct field execution_fields[] = {
     {.table = execute_rows, .on = EXECUTE_BACK},
     {.name = "webhook",
@@ -174,15 +189,42 @@ static const struct field output_query[] = {
     {0},
 };
 
-static const struct field batch_item_fields[] = {
+static const struct field test_fields[] = {
+    {.name = "stdin", .type = FIELD_STRING, .help = "what the program reads"},
+    {.name = "stdin_base64",
+     .type = FIELD_STRING,
+     .same_as = "stdin",
+     .pattern = FORM_BASE64,
+     .help = "the same as base64, instead of 'stdin'"},
+    {.name = "expected", .type = FIELD_STRING, .help = "what it has to print on stdout"},
+    BATCH_COMPARE,
+    {0},
+};
+
+const struct field batch_item_fields[] = {
     {.name = "id",
      .type = FIELD_STRING,
      .max = BATCH_ID_MAX,
      .pattern = FORM_NO_NUL,
      .help = "a name of your choice, repeated in the result; no two items have the same"},
+    {.name = "tests",
+     .type = FIELD_OBJECTS,
+     .min = 1,
+     .max = BATCH_TESTS_MAX,
+     .items = test_fields,
+     .help = "run the code once for each of them: stdin, and what it has to print"},
+    BATCH_COMPARE,
     {.table = execute_rows, .on = EXECUTE_ITEM | EXECUTE_BATCH},
     {0},
 };
+
+#define BATCH_CONCURRENCY                                                                          \
+    {                                                                                              \
+        .name = "concurrency", .type = FIELD_INTEGER, .min = 1, .max = 4096,                       \
+        .help =                                                                                    \
+            "the most runs at one time: as many as there are cores by default; the server may "    \
+            "run fewer"                                                                            \
+    }
 
 static const struct field batch_fields[] = {
     {.name = "items",
@@ -196,17 +238,42 @@ static const struct field batch_fields[] = {
      .type = FIELD_STRING,
      .choices = "input|finish",
      .help = "order of the results: input (default), or finish: as they finish"},
-    {.name = "concurrency",
-     .type = FIELD_INTEGER,
-     .min = 1,
-     .max = 4096,
-     .help = "the most items at one time; the server may run fewer"},
+    BATCH_CONCURRENCY,
     {.name = "stream",
      .type = FIELD_BOOLEAN,
      .help = "true (default): NDJSON, a line for each result; false: one JSON object"},
+    BATCH_COMPARE,
     {.table = execute_rows, .on = EXECUTE_BATCH},
     {0},
 };
+
+// Of a batch whose items come as lines; the whole of it is the defaults of all lines.
+const struct field batch_lines_query[] = {
+    {.name = "order",
+     .type = FIELD_STRING,
+     .choices = "input|finish",
+     .help = "order of the results: input (default), or finish: as they finish"},
+    BATCH_CONCURRENCY,
+    BATCH_COMPARE,
+    {.table = execute_rows, .on = EXECUTE_BATCH},
+    {0},
+};
+
+static const struct rest_route batch_lines_route = {
+    HTTP_POST,
+    "/batch",
+    .body = BODY_RAW,
+    .status = 200,
+    .answer = "Batch",
+    .handle = rest_batch_lines,
+    .operation = "batch",
+    .summary = "",
+};
+
+const struct rest_route *route_of_lines(const struct rest_route *r)
+{
+    return r->handle == rest_batch ? &batch_lines_route : r;
+}
 
 static const struct field session_fields[] = {
     {.name = "name",

@@ -70,6 +70,8 @@ enum route_found {
 enum route_found route_find(const struct rest_table *table, enum http_method method,
                             const char *path, size_t length, struct route_match *ret,
                             unsigned *ret_allow);
+// The row for a request whose body is lines of JSON: a batch may come like that.
+const struct rest_route *route_of_lines(const struct rest_route *r);
 // The methods of a path of rest_routes; 0: the path is unknown.
 unsigned route_methods(const char *path, size_t length);
 
