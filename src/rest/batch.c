@@ -207,7 +207,8 @@ static bool prints_expected(struct batch *b, const struct batch_run *s, json_t *
 
 // The fields of the run that checks an output, in a box of its own, which the program never saw;
 // new.
-static json_t *checker_fields(struct batch *b, const struct batch_run *s, json_t *code, json_t *object)
+static json_t *checker_fields(struct batch *b, const struct batch_run *s, json_t *code,
+                              json_t *object)
 {
     json_t *fields = batch_view(b->call->body, s->item, NULL);
     json_t *given = field_get(s->test, "stdin", NULL),
@@ -389,12 +390,12 @@ static bool start_next(struct batch *b)
         s++;
     json_t *tests = field_get(b->now, "tests", NULL);
     *s = (struct batch_run){.batch = b,
-                       .number = b->begun++,
-                       .index = b->now_index,
-                       .item = json_incref(b->now),
-                       .test = json_array_get(tests, b->now_test),
-                       .test_index = b->now_test,
-                       .since_ms = clock_ms()};
+                            .number = b->begun++,
+                            .index = b->now_index,
+                            .item = json_incref(b->now),
+                            .test = json_array_get(tests, b->now_test),
+                            .test_index = b->now_test,
+                            .since_ms = clock_ms()};
     if (++b->now_test >= json_array_size(tests)) {
         json_decref(b->now);
         b->now = NULL;
