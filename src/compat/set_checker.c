@@ -131,13 +131,15 @@ static json_t *last_line(json_t *object)
     const char *type = json_string_value(json_object_get(error, "type")),
                *message = json_string_value(json_object_get(error, "message")),
                *verdict = json_string_value(json_object_get(object, "verdict")),
-               *hint = json_string_value(json_object_get(object, "hint"));
-    if (type)
-        return json_sprintf("%s%s%s\n", type, message && message[0] ? ": " : "",
-                            message ? message : "");
+               *hint = json_string_value(json_object_get(object, "hint")), *limit = NULL;
     for (size_t i = 0; i < ARRAY_LEN(ends) && verdict; i++)
         if (strcmp(verdict, ends[i].verdict) == 0)
-            type = ends[i].type;
+            limit = ends[i].type;
+    // A limit interrupts code: then the limit is the reason, not the KeyboardInterrupt.
+    if (type && !(limit && strcmp(type, "KeyboardInterrupt") == 0))
+        return json_sprintf("%s%s%s\n", type, message && message[0] ? ": " : "",
+                            message ? message : "");
+    type = limit;
     if (!type && json_is_true(json_object_get(object, "success")))
         return json_string("");
     return json_sprintf("%s%s%s\n", type ? type : "SystemError", hint ? ": " : "",
