@@ -55,6 +55,8 @@ static void fill(union wire_message *m, enum wire_type type, size_t len, int byt
         m->acquire.network = 1;
         m->acquire.wheel_files = 1;
         m->acquire.limits.readonly = 1;
+        m->acquire.limits.isolation = ISOLATION_GVISOR;
+        m->acquire.limits.image[WIRE_IMAGE_MAX - 1] = '\0';
     }
     if (type == WIRE_RELEASE)
         m->release.end = END_WALL;
@@ -85,6 +87,8 @@ static void every_message_arrives_as_it_was_sent(void **state)
             m.box.error[WIRE_TEXT_MAX - 1] = '\0';
             m.box.hint[WIRE_TEXT_MAX - 1] = '\0';
         }
+        if (type == WIRE_ADOPT)
+            m.adopt.limits.image[WIRE_IMAGE_MAX - 1] = '\0';
         if (type == WIRE_FAILED) {
             m.failed.error[WIRE_TEXT_MAX - 1] = '\0';
             m.failed.hint[WIRE_TEXT_MAX - 1] = '\0';
