@@ -27,7 +27,7 @@ enum { MOUNTS_MAX = 8 };
 
 static struct rest *the_rest; // there is one in a gate
 static struct rest_mount mounts[MOUNTS_MAX];
-static struct http_route health_routes[2];
+static struct http_route health_routes[3];
 
 // ---- the server itself --------------------------------------------------------------------------
 
@@ -42,7 +42,8 @@ void rest_health(struct rest_call *c)
 {
     const struct gate *g = c->rest->gate;
     const char *base = g->base_url ? g->base_url : "";
-    bool failed = g->facts->state == KEEPER_FAILED;
+    bool asks_ready = c->x && strcmp(c->x->path, "/ready") == 0;
+    bool failed = asks_ready ? g->facts->state != KEEPER_READY : g->facts->state == KEEPER_FAILED;
     json_t *body =
         json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:o, s:o, s:o}", "name", "constrictor", "version",
                   CONSTRICTOR_VERSION, "status", rest_status_word(g), "active_sessions",
@@ -63,7 +64,7 @@ void rest_openapi(struct rest_call *c)
         rest_answer(c, 200, json_incref(exact ? c->rest->openapi_exact : c->rest->openapi));
 }
 
-// /health, where monitors expect it.
+// /health, where monitors expect it, and /ready, which fails until there are boxes.
 static void handle_health(struct http_exchange *x, void *argument)
 {
     struct rest *rest = argument;
@@ -124,6 +125,8 @@ int rest_open(struct gate *g, struct http *h, const struct config *c, const stru
     the_rest = rest;
     health_routes[0] =
         (struct http_route){"/health", HTTP_GET | HTTP_HEAD, true, handle_health, rest};
+    health_routes[1] =
+        (struct http_route){"/ready", HTTP_GET | HTTP_HEAD, true, handle_health, rest};
     http_add_routes(h, health_routes);
     add_table(rest, &mounts[0], &rest_table);
     for (size_t i = 0; more && more[i].base && i + 1 < MOUNTS_MAX; i++)

@@ -265,3 +265,14 @@ def test_a_webhook_to_a_host_that_is_not_allowed(api, address):
 def test_a_webhook_that_is_no_address(api, address):
     assert api.post("/executions", {"code": "1", "webhook": address}).status == 400
     assert api.post("/executions", {"code": "1", "webhook_secret": "alone"}).status == 400
+
+
+def test_ready_when_code_can_run(api):
+    import http.client
+
+    for path in "/ready", "/health":
+        connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=600)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["status"]) == (200, "ok"), path
+        connection.close()
