@@ -289,7 +289,9 @@ def test_operations_show_denials_stop_a_run_and_test_the_walls(server, window):
         response.readline()
         page.get_by_role("link", name="Operations").click()
         expect(page.get_by_role("group", name="Denials")).to_contain_text("denied.example:80")
-        page.get_by_role("button", name="Stop run").click()
+        with page.expect_response(lambda answer: "/api/v1/runs/" in answer.url) as stopped:
+            page.get_by_role("button", name="Stop run").press("Enter")
+        assert stopped.value.status == 200, stopped.value.text()
         assert b"cancelled" in response.read()
     page.get_by_role("button", name="Run the self-test").click()
     expect(page.get_by_text("attempts to break out were held")).to_be_visible()
