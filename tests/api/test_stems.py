@@ -126,7 +126,7 @@ def test_a_box_leaves_nothing_to_its_slot(tree):
     assert set(tree.stems()) >= stems       # none of them was killed, stopped, or slowed down
     for stem in stems:
         stat = pathlib.Path(f"/proc/{stem}/stat").read_text().rpartition(")")[2].split()
-        assert (stat[0] in "SR", stat[16]) == (True, "0")      # state, nice
+        assert (stat[0] in "SR", int(stat[16])) == (True, os.nice(0))      # state, nice: that of the server
         limits = pathlib.Path(f"/proc/{stem}/limits").read_text()
         assert int(re.search(r"Max open files +(\d+)", limits).group(1)) > 32
 
