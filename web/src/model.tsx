@@ -118,7 +118,7 @@ function ToolForm({ tool }: { tool: Tool }): VNode {
 function Tools(): VNode {
   const [open, setOpen] = useState("");
   const tool = tools.value?.find((one) => one.name === open);
-  const total = tools.value ? countTokens(JSON.stringify(tools.value)) : 0;
+  const total = tools.value ? countTokens(JSON.stringify(tools.value.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })))) : 0;
   return <section class="card" aria-labelledby="tools-title"><h2 id="tools-title">Tools</h2>
     {tools.value && <p class="hint">{tools.value.length} tools; their descriptions cost a model about {total.toLocaleString("en")} tokens.</p>}
     <div class="field"><select aria-label="Tool" value={open} onChange={(event) => setOpen(event.currentTarget.value)}>
