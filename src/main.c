@@ -82,12 +82,23 @@ static int read_config(const struct command *command, struct config *config, int
     return r;
 }
 
+// Takes "--" and the words behind it off the end.  Returns their number.
+static int cut_passed(const struct command *command, int *argc, char **argv)
+{
+    int all = *argc, n = 0;
+    while (command->passes_on && n < all && strcmp(argv[n], "--") != 0)
+        n++;
+    *argc = command->passes_on ? n : all;
+    return all - *argc;
+}
+
 static int run_command(const struct command *command, int argc, char **argv)
 {
     static struct config config; // the one configuration; large, so not on the stack
     struct err e;
 
     config_init_zeroed(&config);
+    int passed = cut_passed(command, &argc, argv);
     int r = read_config(command, &config, &argc, &argv, &e);
     if (r == 0 && (config.help || (config.help_all && command != &command_help))) {
         help_print_command(stdout, command, config.help_all);
@@ -100,7 +111,8 @@ static int run_command(const struct command *command, int argc, char **argv)
     if (r < 0)
         return cli_fail(&e, config.json);
     log_init((enum log_level)config.log_level, "constrictor");
-    return command->function(&config, argc, argv);
+    // Options and operands end where the passed words begin.
+    return command->function(&config, argc + passed, argv);
 }
 
 // SECURITY: when the program is started with 0, 1 or 2 closed, the next descriptor opened would be

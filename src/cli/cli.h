@@ -28,6 +28,7 @@ struct command {
     unsigned bit;        // CONFIG_RUN ...: which options of config.def it takes
     int operands_min, operands_max;
     bool mixed;         // options may stand between and behind the operands
+    bool passes_on;     // gets "--" and what stands behind it as further words of argv
     bool bare;          // reads its options, but no other source of the configuration
     const char *wanted; // what to do about too few operands; NULL: it takes code
     // The words that the first operand may be, for shells to complete; NULL behind the last.  NULL

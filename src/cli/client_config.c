@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/client_config.h"
 
@@ -50,30 +49,10 @@ const struct client clients[] = {
     {.name = NULL},
 };
 
-// Clients whose settings are no JSON.  %1: the program or the address, %2: the arguments.
-static const struct text_client {
-    const char *name, *title, *file, *stdio, *sets, *http, *key;
-} text_clients[] = {
-    {"codex", "Codex", "~/.codex/config.toml",
-     "[mcp_servers.constrictor]\ncommand = \"%s\"\nargs = [\"stdio\"%s]\n", ", \"--tools\", \"%s\"",
-     "[mcp_servers.constrictor]\nurl = \"%s\"\n%s",
-     "bearer_token_env_var = \"CONSTRICTOR_API_KEY\"\n"},
-    {"goose", "Goose", "~/.config/goose/config.yaml",
-     "extensions:\n  constrictor:\n    enabled: true\n    type: stdio\n    name: constrictor\n"
-     "    timeout: 300\n    cmd: \"%s\"\n    args: [\"stdio\"%s]\n", ", \"--tools\", \"%s\"",
-     "extensions:\n  constrictor:\n    enabled: true\n    type: streamable_http\n"
-     "    name: constrictor\n    timeout: 300\n    uri: \"%s\"\n%s",
-     "    headers:\n      Authorization: \"Bearer ${CONSTRICTOR_API_KEY}\"\n"},
-    {"claude-code", "Claude Code", "a terminal: it is a command",
-     "claude mcp add constrictor -- '%s' stdio%s\n", " --tools %s",
-     "claude mcp add --transport http constrictor '%s'%s\n",
-     " --header \"Authorization: Bearer $CONSTRICTOR_API_KEY\""},
-    {.name = NULL},
-};
 // clang-format on
 
-json_t *client_snippet(const struct client *client, const char *program, const char *tools,
-                       const char *url, bool with_key)
+json_t *client_snippet(const struct client *client, const json_t *command, const char *url,
+                       bool with_key)
 {
     json_t *server = json_object();
     if (client->typed || (url && client->http_typed))
@@ -87,16 +66,116 @@ json_t *client_snippet(const struct client *client, const char *program, const c
             (void)json_object_set_new(server, "headers",
                                       json_pack("{s:s}", "Authorization", client->key));
     } else if (client->joins) {
-        (void)json_object_set_new(
-            server, "command",
-            json_pack("[s, s, s*, s*]", program, "stdio", tools ? "--tools" : NULL, tools));
+        (void)json_object_set_new(server, "command", json_copy((json_t *)command));
     } else {
-        (void)json_object_set_new(server, "command", json_string(program));
-        (void)json_object_set_new(
-            server, "args", json_pack("[s, s*, s*]", "stdio", tools ? "--tools" : NULL, tools));
+        json_t *args = json_copy((json_t *)command);
+        (void)json_array_remove(args, 0);
+        (void)json_object_set(server, "command", json_array_get(command, 0));
+        (void)json_object_set_new(server, "args", args);
     }
     return json_pack("{s:{s:o}}", client->servers, "constrictor", server);
 }
+
+// ---- clients whose settings are no JSON ---------------------------------------------------------
+
+// What the settings say: the program with its arguments, or an address.
+struct target {
+    json_t *command;
+    const char *url; // NULL: the client starts the command
+    bool with_key;
+};
+
+// SECURITY: the text stands between quotes in a file.  JSON's form is TOML's and YAML's as well: no
+// text has the control character 127, the only one that JSON leaves as it is.
+static void put_quoted(FILE *out, const json_t *value)
+{
+    (void)json_dumpf(value, out, JSON_ENCODE_ANY);
+}
+
+static void put_args(FILE *out, const json_t *command)
+{
+    fputs("[", out);
+    for (size_t i = 1; i < json_array_size(command); i++) {
+        fputs(i > 1 ? ", " : "", out);
+        put_quoted(out, json_array_get(command, i));
+    }
+    fputs("]\n", out);
+}
+
+static void put_codex(FILE *out, const struct target *t)
+{
+    fputs("[mcp_servers.constrictor]\n", out);
+    if (t->url) {
+        fprintf(out, "url = \"%s\"\n", t->url);
+        fputs(t->with_key ? "bearer_token_env_var = \"CONSTRICTOR_API_KEY\"\n" : "", out);
+        return;
+    }
+    fputs("command = ", out);
+    put_quoted(out, json_array_get(t->command, 0));
+    fputs("\nargs = ", out);
+    put_args(out, t->command);
+}
+
+static void put_goose(FILE *out, const struct target *t)
+{
+    fprintf(out,
+            "extensions:\n  constrictor:\n    enabled: true\n    type: %s\n"
+            "    name: constrictor\n    timeout: 300\n",
+            t->url ? "streamable_http" : "stdio");
+    if (t->url) {
+        fprintf(out, "    uri: \"%s\"\n", t->url);
+        fputs(t->with_key ? "    headers:\n      Authorization: \"Bearer ${CONSTRICTOR_API_KEY}\"\n"
+                          : "",
+              out);
+        return;
+    }
+    fputs("    cmd: ", out);
+    put_quoted(out, json_array_get(t->command, 0));
+    fputs("\n    args: ", out);
+    put_args(out, t->command);
+}
+
+// One word of a shell.
+static void put_word(FILE *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_./,:=@+";
+    if (word[0] && !word[strspn(word, plain)]) {
+        fputs(word, out);
+        return;
+    }
+    putc('\'', out);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            putc(*word, out);
+    putc('\'', out);
+}
+
+static void put_claude_code(FILE *out, const struct target *t)
+{
+    fputs(t->url ? "claude mcp add --transport http constrictor" : "claude mcp add constrictor --",
+          out);
+    for (size_t i = 0; !t->url && i < json_array_size(t->command); i++) {
+        putc(' ', out);
+        put_word(out, json_string_value(json_array_get(t->command, i)));
+    }
+    if (t->url)
+        fprintf(out, " '%s'%s", t->url,
+                t->with_key ? " --header \"Authorization: Bearer $CONSTRICTOR_API_KEY\"" : "");
+    putc('\n', out);
+}
+
+static const struct text_client {
+    const char *name, *title, *file;
+    void (*put)(FILE *out, const struct target *t);
+} text_clients[] = {
+    {"codex", "Codex", "~/.codex/config.toml", put_codex},
+    {"goose", "Goose", "~/.config/goose/config.yaml", put_goose},
+    {"claude-code", "Claude Code", "a terminal: it is a command", put_claude_code},
+    {.name = NULL},
+};
 
 // The absolute path of this program.
 static int find_program(char *ret, size_t cap, struct err *e)
@@ -108,7 +187,7 @@ static int find_program(char *ret, size_t cap, struct err *e)
     return 0;
 }
 
-// ---- the command --------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 static const char *client_word(size_t i)
 {
@@ -124,27 +203,12 @@ static const char *client_word(size_t i)
     return i < count ? clients[i].name : i - count < ARRAY_LEN(others) ? others[i - count] : NULL;
 }
 
-// 0: printed; 1: the name is none of them.
-static int print_text_client(const char *name, const char *program, const char *sets,
-                             const char *url, bool with_key)
+static const struct text_client *find_text(const char *name)
 {
-    char tools[CONFIG_TEXT_MAX + 32] = "";
     const struct text_client *c = text_clients;
     while (c->name && strcmp(c->name, name) != 0)
         c++;
-    if (!c->name)
-        return 1;
-    // SECURITY: a quote would end the text that it stands in, in a file or in a shell.
-    if (strpbrk(url ? url : program, "'\"\\$`\n"))
-        return 1;
-    fprintf(stderr, "for %s: put it into %s\n", c->title, c->file);
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    if (sets)
-        snprintf(tools, sizeof tools, c->sets, sets);
-    printf(url ? c->http : c->stdio, url ? url : program, url ? with_key ? c->key : "" : tools);
-#pragma GCC diagnostic pop
-    return 0;
+    return c->name ? c : NULL;
 }
 
 static const struct client *find(const char *name)
@@ -169,12 +233,17 @@ static int unknown(const char *name, struct err *e)
     return r;
 }
 
+// SECURITY: a quote would end the text that it stands in, in a file or in a shell.
 static int check_url(const char *url, struct err *e)
 {
-    if (!url[0] || strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0)
-        return 0;
-    return err_set(e, ERR_BAD_VALUE, 0, "write it as http://127.0.0.1:8000/mcp",
-                   "url '%.200s' does not begin with http:// or https://", url);
+    if (url[0] && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
+        return err_set(e, ERR_BAD_VALUE, 0, "write it as http://127.0.0.1:8000/mcp",
+                       "url '%.200s' does not begin with http:// or https://", url);
+    for (const char *p = url; *p; p++)
+        if (*p <= ' ' || *p > '~' || strchr("'\"\\$`<>", *p))
+            return err_set(e, ERR_BAD_VALUE, 0, "write such a character as %% and its two digits",
+                           "url has a character that cannot stand in an address");
+    return 0;
 }
 
 static void print_list(void)
@@ -202,60 +271,138 @@ static int print_snippet(json_t *snippet)
     return cli_fail(&e, false);
 }
 
+// ---- what the client starts ---------------------------------------------------------------------
+
+static int add_word(json_t *command, const char *word, struct err *e)
+{
+    json_t *text = json_string(word); // NULL when it is not UTF-8
+    if (!text || strchr(word, 127)) {
+        json_decref(text);
+        return err_set(e, ERR_BAD_VALUE, 0, "settings are UTF-8 text",
+                       "'%.80s' cannot stand in the settings of a client", word);
+    }
+    (void)json_array_append_new(command, text);
+    return 0;
+}
+
+// The options behind "--", which are for `stdio`.  `stdio` reads them as it will when a client
+// starts it, so that a mistake shows now; the other sources of a configuration are not read.
+static int check_passed(int argc, char **argv, bool *ret_tools, struct err *e)
+{
+    static struct config passed;
+    config_init_zeroed(&passed);
+    if (config_read_flags(&passed, CONFIG_STDIO, &argc, &argv, e) < 0)
+        return err_wrap(e, "behind '--'");
+    if (argc > 0)
+        return err_set(e, ERR_USAGE, 0, "behind '--' are options of 'constrictor stdio'",
+                       "'stdio' takes no argument, but was given '%.80s'", argv[0]);
+    if (passed.help || passed.help_all)
+        return err_set(e, ERR_USAGE, 0, "'constrictor stdio --help-all' lists them",
+                       "a client would start 'stdio' for its help only");
+    *ret_tools = config_is_set(&passed, CONFIG_KEY_tools);
+    return 0;
+}
+
+// `ret` = [program, "stdio", options...]
+static int find_command(const struct config *c, int argc, char **argv, json_t *ret, struct err *e)
+{
+    char program[PATH_MAX], tools[CONFIG_TEXT_MAX + 1];
+    bool passed_tools = false;
+    config_format(c, CONFIG_KEY_tools, tools, sizeof tools);
+    if (find_program(program, sizeof program, e) < 0 || add_word(ret, program, e) < 0 ||
+        add_word(ret, "stdio", e) < 0 || check_passed(argc, argv, &passed_tools, e) < 0)
+        return -1;
+    if (passed_tools && c->origins[CONFIG_KEY_tools].source == CONFIG_FROM_FLAG)
+        return err_set(e, ERR_USAGE, 0, "give it once, behind '--'", "--tools is given twice");
+    if (tools[0] && !passed_tools &&
+        (add_word(ret, "--tools", e) < 0 || add_word(ret, tools, e) < 0))
+        return -1;
+    for (int i = 0; i < argc; i++)
+        if (add_word(ret, argv[i], e) < 0)
+            return -1;
+    return 0;
+}
+
+// ---- the command --------------------------------------------------------------------------------
+
+static int check_with_url(const struct config *c, int passed, struct err *e)
+{
+    if (!c->url[0] || (!passed && c->origins[CONFIG_KEY_tools].source != CONFIG_FROM_FLAG))
+        return 0;
+    return err_set(e, ERR_USAGE, 0,
+                   passed ? "start that server with these options: 'constrictor serve ...'"
+                          : "start that server with 'constrictor serve --tools ...'",
+                   "%s for clients that start the server; with --url it runs already",
+                   passed ? "options behind '--' are" : "--tools is");
+}
+
+static int print_all(const struct target *t)
+{
+    json_t *all = json_object();
+    for (const struct client *one = clients; one->name; one++) {
+        (void)json_object_set_new(all, one->name,
+                                  client_snippet(one, t->command, t->url, t->with_key));
+        fprintf(stderr, "%s: put it into %s\n", one->name, file_of(one, t->url));
+    }
+    return print_snippet(all);
+}
+
+static int print_one(const char *name, const struct target *t)
+{
+    struct err e;
+    const struct client *client = find(name);
+    const struct text_client *text = find_text(name);
+    if (client) {
+        fprintf(stderr, "for %s: put it into %s\n", client->title, file_of(client, t->url));
+        return print_snippet(client_snippet(client, t->command, t->url, t->with_key));
+    }
+    if (text) {
+        fprintf(stderr, "for %s: put it into %s\n", text->title, text->file);
+        text->put(stdout, t);
+        return cli_finish();
+    }
+    (void)unknown(name, &e);
+    return cli_fail(&e, false);
+}
+
+// argv: the client; "--" and options for `stdio`.
 static int cmd_client_config(const struct config *c, int argc, char **argv)
 {
-    char program[PATH_MAX], known[256], tools[CONFIG_TEXT_MAX + 1];
+    char known[256];
     struct err e;
-    const char *url = c->url[0] ? c->url : NULL;
-    config_format(c, CONFIG_KEY_tools, tools, sizeof tools);
-    const char *sets = tools[0] ? tools : NULL;
-    bool with_key = url && (c->api_keys.count || c->api_key_file[0]);
-    cli_list_words(client_word, known, sizeof known);
-    if (argc == 0) {
+    int passed = argc > 2 ? argc - 2 : 0;
+    json_auto_t *command = json_array();
+    struct target target = {.command = command,
+                            .url = c->url[0] ? c->url : NULL,
+                            .with_key = c->url[0] && (c->api_keys.count || c->api_key_file[0])};
+    if (argc == 0 || strcmp(argv[0], "--") == 0) {
+        cli_list_words(client_word, known, sizeof known);
         err_set(&e, ERR_USAGE, 0, NULL, "'client-config' needs the name of a client: %s", known);
         return cli_fail(&e, false);
     }
-    if (url && c->origins[CONFIG_KEY_tools].source == CONFIG_FROM_FLAG) {
-        err_set(&e, ERR_USAGE, 0, "start that server with 'constrictor serve --tools ...'",
-                "--tools is for clients that start the server; with --url it runs already");
-        return cli_fail(&e, false);
-    }
-    if (check_url(c->url, &e) < 0 || find_program(program, sizeof program, &e) < 0)
+    if (check_with_url(c, passed, &e) < 0 || check_url(c->url, &e) < 0 ||
+        find_command(c, passed, argv + 2, command, &e) < 0)
         return cli_fail(&e, false);
     if (strcmp(argv[0], "list") == 0) {
         print_list();
         return cli_finish();
     }
-    if (strcmp(argv[0], "all") == 0) {
-        json_t *all = json_object();
-        for (const struct client *one = clients; one->name; one++) {
-            (void)json_object_set_new(all, one->name,
-                                      client_snippet(one, program, sets, url, with_key));
-            fprintf(stderr, "%s: put it into %s\n", one->name, file_of(one, url));
-        }
-        return print_snippet(all);
-    }
-    if (print_text_client(argv[0], program, sets, url, with_key) == 0)
-        return cli_finish();
-    const struct client *client = find(argv[0]);
-    if (!client) {
-        (void)unknown(argv[0], &e);
-        return cli_fail(&e, false);
-    }
-    fprintf(stderr, "for %s: put it into %s\n", client->title, file_of(client, url));
-    return print_snippet(client_snippet(client, program, sets, url, with_key));
+    return strcmp(argv[0], "all") == 0 ? print_all(&target) : print_one(argv[0], &target);
 }
 
 const struct command command_client_config = {
     .name = "client-config",
     .section = SECTION_SERVE,
     .summary = "Print the settings that add this server to an MCP client",
-    .usage = "client-config [--url URL | --tools SETS] CLIENT|all|list",
-    .notes = "CLIENT is claude, vscode, cursor, gemini, lmstudio, windsurf, zed, opencode, codex,\n"
-             "goose or claude-code; 'all' prints those whose settings are JSON.\n"
-             "The settings go to stdout, and the file that they belong in to stderr.",
+    .usage = "client-config [--url URL | --tools SETS] CLIENT [-- OPTIONS...]\n"
+             "client-config [--url URL] all|list",
+    .notes = "CLIENT is claude, vscode, cursor, gemini, lmstudio, windsurf, zed, opencode,\n"
+             "codex, goose or claude-code; 'all' prints those whose settings are JSON.\n"
+             "The settings go to stdout, and the file that they belong in to stderr.\n"
+             "OPTIONS are those of 'constrictor stdio', for clients that start it.",
     .bit = CONFIG_CLIENT,
     .operands_max = 1,
+    .passes_on = true,
     .word = client_word,
     .function = cmd_client_config,
 };

@@ -23,10 +23,10 @@ struct client {
 
 extern const struct client clients[]; // ends with a row without a name
 
-// The settings for a server at `url`, or with NULL for `program`, which the client starts itself,
-// with these `tools` (NULL: the default set).
+// The settings for a server at `url`, or with NULL for one that the client starts itself with
+// `command`: the program and its arguments.  Borrows `command`.
 // `with_key`: clients have to send a key.  NULL when memory is out.
-json_t *client_snippet(const struct client *client, const char *program, const char *tools,
-                       const char *url, bool with_key);
+json_t *client_snippet(const struct client *client, const json_t *command, const char *url,
+                       bool with_key);
 
 #endif

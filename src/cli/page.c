@@ -68,7 +68,7 @@ static void put_clients(FILE *out, const struct page *p)
     char url[1100];
     snprintf(url, sizeof url, "%s/mcp", p->base_url);
     for (const struct client *c = clients; c->name; c++) {
-        json_t *snippet = client_snippet(c, "", NULL, url, p->with_key);
+        json_t *snippet = client_snippet(c, NULL, url, p->with_key);
         char *text = json_dumps(snippet, JSON_INDENT(2));
         fprintf(out, "<details%s><summary>%s</summary>\n<pre>", c == clients ? " open" : "",
                 c->title);
@@ -150,7 +150,7 @@ static json_t *clients_json(const struct page *p, const char *url)
         (void)json_array_append_new(
             all, json_pack("{s:s, s:s, s:s, s:o}", "name", c->name, "title", c->title, "file",
                            c->file_http ? c->file_http : c->file, "settings",
-                           client_snippet(c, "", NULL, url, p->with_key)));
+                           client_snippet(c, NULL, url, p->with_key)));
     return all;
 }
 

@@ -277,7 +277,7 @@ static void print_ready(const struct http_server *s)
     const char *url = s->page.base_url;
     char mcp[BASE_URL_MAX + 8];
     snprintf(mcp, sizeof mcp, "%s/mcp", url);
-    json_auto_t *snippet = client_snippet(&clients[0], "", NULL, mcp, s->page.with_key);
+    json_auto_t *snippet = client_snippet(&clients[0], NULL, mcp, s->page.with_key);
     char *text = json_dumps(snippet, 0);
     printf("constrictor " CONSTRICTOR_VERSION " is ready\n  page  %s/\n  MCP   %s\n", url, mcp);
     if (s->server.config->legacy_sse)

@@ -125,3 +125,52 @@ def test_clients_whose_settings_are_no_json(cli):
         assert r.status == 0 and URL in r.out and "CONSTRICTOR_API_KEY" in r.out and "hunter2" not in r.out + r.err
         evil = cli.call("client-config", name, "--url", "http://x/'; rm -rf \"$HOME\" #")
         assert evil.status == 64 and "rm -rf" not in evil.out
+
+
+# ---- options behind "--" -------------------------------------------------------------------------
+
+PASSED = ["--memory", "1G", "--python", "/opt/it's \"my\" \\ $HOME/python"]
+
+
+def test_options_behind_two_dashes_are_arguments_of_stdio(cli):
+    start = [str(cli.program), "stdio", *PASSED]
+    for name, (key, _) in STDIO.items():
+        r = cli.call("client-config", name, "--", *PASSED)
+        server = json.loads(r.raw)[key]["constrictor"]
+        assert r.status == 0 and (server["command"] if name == "opencode" else [server["command"], *server["args"]]) == start
+    found = tomllib.loads(cli.call("client-config", "codex", "--", *PASSED).out)["mcp_servers"]["constrictor"]
+    assert [found["command"], *found["args"]] == start
+    found = yaml.safe_load(cli.call("client-config", "goose", "--", *PASSED).out)["extensions"]["constrictor"]
+    assert [found["cmd"], *found["args"]] == start
+    assert shlex.split(cli.call("client-config", "claude-code", "--", *PASSED).out)[5:] == start
+    both = cli.call("client-config", "--tools", "full", "cursor", "--", "--memory", "1G")
+    assert json.loads(both.raw)["mcpServers"]["constrictor"]["args"] == ["stdio", "--tools", "full", "--memory", "1G"]
+    env = {"CONSTRICTOR_TOOLS": "executor"}
+    one = cli.call("client-config", "cursor", "--", "--tools", "full", env=env)
+    assert json.loads(one.raw)["mcpServers"]["constrictor"]["args"] == ["stdio", "--tools", "full"]
+    assert cli.call("client-config", "cursor", "--").status == 0
+
+
+@pytest.mark.parametrize("passed, why", [
+    (["--memroy", "1G"], "did you mean --memory"),
+    (["--memory", "much"], "--memory"),
+    (["--memory"], "needs a value"),
+    (["--port", "8000"], "option of other commands"),
+    (["--tools", "nothing"], "tools"),
+    (["file.py"], "takes no argument"),
+    (["--help"], "help"),
+])
+def test_a_wrong_option_behind_two_dashes_is_refused(cli, passed, why):
+    r = cli.call("client-config", "cursor", "--", *passed)
+    assert r.status == 64 and r.raw == b"" and why in r.err
+
+
+def test_what_two_dashes_cannot_go_with(cli):
+    r = cli.call("client-config", "cursor", "--url", URL, "--", "--memory", "1G")
+    assert r.status == 64 and r.raw == b"" and "constrictor serve" in r.err
+    r = cli.call("client-config", "--tools", "full", "cursor", "--", "--tools", "executor")
+    assert r.status == 64 and "given twice" in r.err
+    r = cli.call("client-config", "--", "cursor")
+    assert r.status == 64 and "needs the name of a client" in r.err
+    r = cli.call("client-config", "cursor", "vscode", "--", "--memory", "1G")
+    assert r.status == 64 and "second argument" in r.err
