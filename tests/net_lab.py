@@ -322,7 +322,7 @@ class Boxes(mcp_client.Stdio):
     """An MCP server on the near side. run() executes code in a fresh box or a session."""
 
     def __init__(self, lab, cli, *flags, version=mcp_client.LEGACY[-1], **options):
-        flags = (*lab.flags, *flags)
+        flags = (*lab.flags, "--text-budget", "20000", *flags)  # attempts are read from stdout
         super().__init__(cli, *flags, version=version, prefix=lab.prefix, **options)
         self.open()
 

@@ -60,9 +60,9 @@ def cpu_ns(client):
 
 def run_in_background(client, code):
     id = client.python(code, background=True)
-    found = re.search(r"run ([0-9a-f-]{36})", id["content"][0]["text"])[1]
+    found = re.search(r"([0-9a-f]{8}-[0-9a-f-]{27})", id["content"][0]["text"])[1]
     # Revisions before 2025-06-18 have no structured result, and so no word for its state.
-    wait_until(lambda: "exit code" in json.dumps(client.call("check_run", execution_id=found)))
+    wait_until(lambda: "still running" not in json.dumps(client.call("check_run", execution_id=found)))
     return found
 
 
