@@ -2,7 +2,6 @@
 //
 // page: see page.h.  The sheet loads nothing, has no script, and is made anew for each request.
 
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,42 +23,18 @@ static const char style[] =
     "2a2c2a}"
     ".ok{color:#6cc58d}.no{color:#f0937f}a{color:#8ab4f8}}";
 
-// SECURITY: the browser loads, frames and runs nothing; only the style above is allowed, by its
-// hash.
 void page_init(struct page *p)
 {
-    unsigned char hash[EVP_MAX_MD_SIZE];
-    char text[2 * EVP_MAX_MD_SIZE];
-    unsigned length = 0;
-    if (EVP_Digest(style, sizeof style - 1, hash, &length, EVP_sha256(), NULL) != 1)
-        length = 0; // the page has no style then
-    (void)EVP_EncodeBlock((unsigned char *)text, hash, (int)length);
-    snprintf(p->policy, sizeof p->policy,
-             "default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; "
-             "frame-ancestors 'none'",
-             text);
+    html_policy(style, "", p->policy);
 }
 
 // ---- the page -----------------------------------------------------------------------------------
 
-// SECURITY: the only way that text gets onto the page; it escapes all markup.
-static void put(FILE *out, const char *text)
-{
-    for (; *text; text++)
-        switch (*text) {
-        case '<': fputs("&lt;", out); break;
-        case '>': fputs("&gt;", out); break;
-        case '&': fputs("&amp;", out); break;
-        case '"': fputs("&quot;", out); break;
-        default: fputc(*text, out);
-        }
-}
-
 static void put_row(FILE *out, const char *name, const char *value, const char *rest)
 {
     fprintf(out, "<tr><td>%s<td><code>", name);
-    put(out, value);
-    put(out, rest);
+    html_put(out, value);
+    html_put(out, rest);
     fputs("</code>\n", out);
 }
 
@@ -72,9 +47,9 @@ static void put_clients(FILE *out, const struct page *p)
         char *text = json_dumps(snippet, JSON_INDENT(2));
         fprintf(out, "<details%s><summary>%s</summary>\n<pre>", c == clients ? " open" : "",
                 c->title);
-        put(out, text ? text : "");
+        html_put(out, text ? text : "");
         fputs("</pre>into ", out);
-        put(out, c->file_http ? c->file_http : c->file);
+        html_put(out, c->file_http ? c->file_http : c->file);
         fputs("</details>\n", out);
         free(text);
         json_decref(snippet);
@@ -92,7 +67,7 @@ static void put_state(FILE *out, const struct page *p)
               out);
     if (facts->interp && facts->interp->version[0]) {
         fputs(". Python ", out);
-        put(out, facts->interp->version);
+        html_put(out, facts->interp->version);
     }
     fputs("\n", out);
 }
@@ -112,6 +87,7 @@ static void put_page(FILE *out, const struct page *p)
     if (p->config->legacy_sse)
         put_row(out, "MCP, HTTP+SSE of 2024", p->base_url, "/sse");
     put_row(out, "REST", p->base_url, "/api/v1");
+    put_row(out, "REST, described", p->base_url, "/docs");
     put_row(out, "Health", p->base_url, "/health");
     fputs("</table>\n<h2>Add it to a client</h2>\n", out);
     put_clients(out, p);

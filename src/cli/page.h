@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "http/http.h"
 #include "mcp/protocol/mcp.h"
+#include "rest/html.h"
 #include "run/gate.h"
 
 struct page {
@@ -20,7 +21,7 @@ struct page {
     const struct mcp *mcp;
     const char *base_url; // "http://127.0.0.1:8000", without a slash at the end
     bool with_key;
-    char policy[256]; // Content-Security-Policy
+    char policy[HTML_POLICY_MAX]; // Content-Security-Policy
 };
 
 void page_init(struct page *p);

@@ -52,6 +52,8 @@ struct rest {
     int64_t since_ms;
     size_t body_bytes; // bytes of request bodies in memory
     json_t *openapi, *openapi_exact;
+    char *docs; // the page of docs.c; NULL before its first request
+    size_t docs_length;
     struct keys *keys;          // of the header Idempotency-Key
     struct rest_shares *shares; // share.c; NULL before the first one
     struct batches *batches;    // batch.c; NULL before the first batch

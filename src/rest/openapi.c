@@ -281,10 +281,13 @@ static json_t *security(const struct config *c)
 
 json_t *openapi_json(const struct rest_route *routes, const struct config *c, const char *base_url)
 {
-    return json_pack("{s:s, s:{s:s, s:s, s:s, s:{s:s, s:s}}, s:[{s:s}], s:o, s:o, s:o}", "openapi",
-                     "3.1.0", "info", "title", "Constrictor", "version", CONSTRICTOR_VERSION,
-                     "description", "Runs Python code in isolated boxes", "license", "name",
-                     "Apache 2.0", "identifier", "Apache-2.0", "servers", "url",
+    return json_pack("{s:s, s:{s:s, s:s, s:s, s:{s:s, s:s}}, s:{s:s, s:o}, s:[{s:s}], s:o, s:o, "
+                     "s:o}",
+                     "openapi", "3.1.0", "info", "title", "Constrictor", "version",
+                     CONSTRICTOR_VERSION, "description", "Runs Python code in isolated boxes",
+                     "license", "name", "Apache 2.0", "identifier", "Apache-2.0", "externalDocs",
+                     "description", "This document as a page for people", "url",
+                     json_sprintf("%s/docs", base_url), "servers", "url",
                      base_url[0] ? base_url : "/", "security", security(c), "paths",
                      paths(routes, c), "components", components());
 }

@@ -11,7 +11,6 @@
 
 #include "rest/report.h"
 
-#include <openssl/evp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
+#include "rest/html.h"
 
 static const char style[] =
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
@@ -37,38 +37,15 @@ static const char style[] =
 
 const char *report_policy(void)
 {
-    static char policy[512];
-    unsigned char hash[EVP_MAX_MD_SIZE];
-    char text[2 * EVP_MAX_MD_SIZE] = "";
-    unsigned length = 0;
-    if (policy[0])
-        return policy;
-    if (EVP_Digest(style, sizeof style - 1, hash, &length, EVP_sha256(), NULL) == 1)
-        (void)EVP_EncodeBlock((unsigned char *)text, hash, (int)length);
-    snprintf(policy, sizeof policy,
-             "default-src 'none'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; "
-             "form-action 'none'; frame-ancestors 'none'; sandbox",
-             text);
+    static char policy[HTML_POLICY_MAX];
+    if (!policy[0]) {
+        html_policy(style, "img-src data:; ", policy);
+        snprintf(policy + strlen(policy), sizeof policy - strlen(policy), "; sandbox");
+    }
     return policy;
 }
 
 // ---- texts --------------------------------------------------------------------------------------
-
-static void put_character(FILE *f, unsigned char c)
-{
-    switch (c) {
-    case '<': fputs("&lt;", f); break;
-    case '>': fputs("&gt;", f); break;
-    case '&': fputs("&amp;", f); break;
-    case '"': fputs("&quot;", f); break;
-    case '\'': fputs("&#39;", f); break;
-    default:
-        if ((c < ' ' && c != '\n' && c != '\t') || c == 127)
-            fputs("\xEF\xBF\xBD", f); // U+FFFD
-        else
-            fputc(c, f);
-    }
-}
 
 static void put(FILE *f, json_t *text)
 {
@@ -77,8 +54,7 @@ static void put(FILE *f, json_t *text)
         json_is_string(text)
             ? utf8_reveal(json_string_value(text), json_string_length(text), &length)
             : NULL;
-    for (size_t i = 0; shown && i < length; i++)
-        put_character(f, (unsigned char)shown[i]);
+    html_put_bytes(f, shown, length);
 }
 
 static void put_block(FILE *f, const char *kind, const char *label, json_t *text)
@@ -156,13 +132,7 @@ char *report_html(json_t *history, size_t *ret_length)
     if (!f)
         return NULL;
     json_t *title = json_is_string(name) ? name : json_object_get(history, "session");
-    fprintf(f,
-            "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"%.*s\">\n"
-            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-            "<meta name=\"referrer\" content=\"no-referrer\">\n<title>",
-            // A document cannot say by itself who may frame it, nor put itself into a sandbox.
-            (int)(strstr(report_policy(), "; frame-ancestors") - report_policy()), report_policy());
+    html_begin(f, report_policy());
     put(f, title);
     fprintf(f, "</title>\n<style>%s</style>\n<h1><bdi>", style);
     put(f, title);

@@ -14,6 +14,7 @@
 #include "exec/history.h"
 #include "rest/batch.h"
 #include "rest/call.h"
+#include "rest/docs.h"
 #include "rest/executions.h"
 #include "rest/keys.h"
 #include "rest/metrics.h"
@@ -133,6 +134,7 @@ int rest_open(struct gate *g, struct http *h, const struct config *c, const stru
         add_table(rest, &mounts[i + 1], &more[i]);
     rest_metrics_open(g, h);
     rest_shares_open(rest);
+    rest_docs_open(rest);
     http_set_streams_body(h, rest_streams_body, rest);
     http_set_methods(h, route_methods);
     return 0;
@@ -174,6 +176,7 @@ void rest_close(void)
     rest_drop_executions(rest);
     json_decref(rest->openapi);
     json_decref(rest->openapi_exact);
+    free(rest->docs);
     keys_free(rest->keys);
     activity_free(TAKE_PTR(rest->gate->activity));
     histories_free(TAKE_PTR(rest->gate->histories));

@@ -101,7 +101,7 @@ static json_t *history_of(struct rest_call *c)
     return NULL;
 }
 
-static void add_headers(struct http_exchange *x, bool saved)
+void rest_add_page_headers(struct http_exchange *x, const char *policy)
 {
     static const char *const fixed[][2] = {
         {"X-Content-Type-Options", "nosniff"},
@@ -114,9 +114,7 @@ static void add_headers(struct http_exchange *x, bool saved)
     };
     for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
         http_add_header(x, fixed[i][0], fixed[i][1]);
-    http_add_header(x, "Content-Security-Policy", report_policy());
-    if (saved)
-        http_add_header(x, "Content-Disposition", "attachment; filename=\"session-report.html\"");
+    http_add_header(x, "Content-Security-Policy", policy);
 }
 
 void rest_history(struct rest_call *c)
@@ -138,7 +136,8 @@ void rest_report(struct rest_call *c)
         return;
     }
     struct http_exchange *x = rest_let_go(c);
-    add_headers(x, true);
+    rest_add_page_headers(x, report_policy());
+    http_add_header(x, "Content-Disposition", "attachment; filename=\"session-report.html\"");
     http_reply(x, 200, HTML, html, length);
     rest_free(c);
 }
@@ -253,7 +252,7 @@ static void serve(struct http_exchange *x, void *argument)
         return;
     }
     http_admit(x); // the link is the key
-    add_headers(x, false);
+    rest_add_page_headers(x, report_policy());
     http_reply(x, 200, HTML, s->html, s->length);
 }
 

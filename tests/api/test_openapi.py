@@ -4,6 +4,11 @@
 LONG=1 lets it do all that it does by default, for many minutes; without, a part of that.
 """
 
+import base64
+import contextlib
+import hashlib
+import html.parser
+import json
 import os
 import pathlib
 import re
@@ -14,7 +19,7 @@ import urllib.parse
 import jsonschema
 import pytest
 from conftest import open_cli
-from rest_client import Rest, serve
+from rest_client import Answer, Rest, serve
 
 KEYS = {"CONSTRICTOR_API_KEY": "ann:key-of-ann-1"}
 LONG = os.environ.get("LONG") == "1"
@@ -294,3 +299,132 @@ def test_schemathesis(api):
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert generated and int(generated.group(1)) > (3000 if LONG else 100), done.stdout[-3000:]
     assert api.run("1")["verdict"] == "ok"
+
+
+# ---- GET /docs -------------------------------------------------------------------------------------------
+
+
+class Page(html.parser.HTMLParser):
+    """What a reader sees: the tags, and the text of each section and of each example by the id of the section."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.ids, self.links = set(), set(), [], []
+        self.sections, self.examples, self.section, self.within = {}, {}, "", None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.ids += [values["id"]] if "id" in values else []
+        self.links += [values["href"]] if "href" in values else []
+        self.section = values.get("id") if tag == "section" else self.section
+        self.within = tag
+
+    def handle_endtag(self, tag):
+        self.within = None
+
+    def handle_data(self, data):
+        self.sections[self.section] = self.sections.get(self.section, "") + data
+        if self.within == "pre":
+            self.examples[self.section] = self.examples.get(self.section, "") + data
+
+
+def fetch_docs(rest, method="GET"):
+    with contextlib.closing(rest.connect()) as connection:
+        connection.request(method, "/docs", headers=rest.headers())
+        response = connection.getresponse()
+        return Answer(response, response.read())
+
+
+@pytest.fixture(scope="module")
+def page(api):
+    return Page(fetch_docs(api).data.decode())
+
+
+def type_in(example, folder, key="key-of-ann-1"):
+    """The status and the body, of an example as someone pastes it into a shell."""
+    done = subprocess.run(["sh", "-c", example + " -s -w '\\n%{http_code}'"], capture_output=True, text=True, cwd=folder,
+                          env={**os.environ, "KEY": key}, timeout=60)  # fmt: skip
+    assert done.returncode == 0, (example, done.stderr)
+    body, status = done.stdout.rsplit("\n", 1)
+    return int(status), body
+
+
+def test_the_page_of_the_api_runs_nothing_and_is_for_those_who_may_read_the_document(api):
+    answer = fetch_docs(api)
+    assert answer.status == 200 and answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    policy = dict(part.split(" ", 1) for part in answer.headers["Content-Security-Policy"].split("; "))
+    style = re.findall("<style>(.*?)</style>", answer.data.decode(), re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style[0].encode()).digest()).decode()
+    assert len(style) == 1 and policy == {"default-src": "'none'", "style-src": f"'sha256-{digest}'", "base-uri": "'none'",
+                                          "form-action": "'none'", "frame-ancestors": "'none'"}  # fmt: skip
+    page = Page(answer.data.decode())
+    assert not page.tags & {"script", "link", "img", "iframe", "form", "object", "base"}
+    assert not [name for name in page.attributes if name.startswith("on") or name in ("style", "src")]
+    assert all(re.match("[#/](?!/)", link) for link in page.links)     # nothing of another host
+    assert fetch_docs(api).data == answer.data and fetch_docs(api, "HEAD").data == b""
+    assert fetch_docs(api, "POST").status == 405
+    keyless = Rest(api.port)
+    assert fetch_docs(keyless).status == keyless.get("/openapi.json").status == 401
+
+
+def test_the_page_of_the_api_has_all_of_the_document(page, document):
+    assert len(page.ids) == len(set(page.ids)) and {link[1:] for link in page.links if link[0] == "#"} <= set(page.ids)
+    for path, method, operation in operations(document):
+        text, name = page.sections[operation["operationId"]], operation["operationId"]
+        assert f"#{name}" in page.links
+        assert f"{method.upper()} {path}" in text and operation["summary"] in text
+        fields = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+        listed = [(field, schema, field in fields.get("required", [])) for field, schema in fields.get("properties", {}).items()]
+        listed += [(p["name"], {"description": p["description"], **p["schema"]}, p["required"])
+                   for p in operation.get("parameters", []) if "name" in p]  # fmt: skip
+        for field, schema, required in listed:
+            row = re.search(rf"^{re.escape(field)} (.*)$", text, re.MULTILINE)
+            assert row and schema["description"] in row[1] and (", required" in row[1]) == required, (name, field)
+            for bound in "default", "minimum", "maximum", "maxLength", "maxItems", "maxProperties":
+                assert bound not in schema or json.dumps(schema[bound]) in row[1], (name, field, bound)
+            kind = schema.get("type", "")
+            assert (kind if isinstance(kind, str) else kind[0]) in row[1], (name, field)
+        for status, answer in operation["responses"].items():
+            assert status == "default" or status in text, (name, status)
+            for content in answer.get("content", {}).values():
+                assert content["schema"].get("$ref", "/").rsplit("/", 1)[1] in text, (name, status)
+            assert status == "default" or "$ref" not in answer or f"error-{status}" in page.ids, (name, status)
+    for name in document["components"]["schemas"]:
+        assert f"object-{name}" in page.ids
+
+
+def test_the_page_of_the_api_has_the_errors_of_the_docs(page, tools):
+    rows = re.findall(r"^\| (\d{3}) \| (.*) \|$", (tools.top / "docs/rest.md").read_text(), re.MULTILINE)
+    shown = dict(re.findall(r"^(\d{3})(\D.*)$", page.sections["errors"], re.MULTILINE))
+    assert shown == {status: text.replace("`", "") for status, text in rows}
+
+
+def test_the_examples_of_the_page_of_the_api_work_as_typed(api, page, document):
+    """Those of routes that read, and the ones that make what these read; the body of each is allowed."""
+    status, body = type_in(page.examples["execute"], api.folder)
+    assert status == 200 and json.loads(body)["stdout"] == "42\n" and json.loads(body)["session"]
+    assert type_in(page.examples["execute"], api.folder, "wrong")[0] == 401
+    assert type_in(page.examples["write_file"], api.folder)[0] == 200
+    for path, method, operation in operations(document):
+        example = page.examples[operation["operationId"]]
+        assert example.startswith(f"curl -X {method.upper()} 'http://127.0.0.1:{api.port}/api/v1")
+        assert ("$KEY" in example) == (operation.get("security") != [])
+        if schema := operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema"):
+            sent = re.search("--data-binary '(.*)'", example, re.DOTALL)
+            assert sent or not schema.get("required"), example
+            schema = {**schema, "components": document["components"]}
+            jsonschema.Draft202012Validator(schema).validate(json.loads(sent[1]) if sent else {})
+        elif method == "get" and not re.search("{execution}|{job}|/export", path):   # these want an id, or an index
+            assert type_in(example, api.folder)[0] == 200, example
+
+
+def test_the_examples_of_a_server_without_keys_send_none(program):
+    with open_cli(program) as cli:
+        rest = serve(cli)
+        assert rest.get("/openapi.json").json["externalDocs"]["url"] == f"http://127.0.0.1:{rest.port}/docs"
+        example = Page(fetch_docs(rest).data.decode()).examples["execute"]
+        assert "KEY" not in example
+        assert json.loads(type_in(example, cli.folder)[1])["stdout"] == "42\n"

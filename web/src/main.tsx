@@ -4,11 +4,12 @@
 import { signal } from "@preact/signals";
 import { render, type ComponentType, type VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { get, hasKey, offline, signedOut, signIn, signOut } from "./api";
+import { ask, describe, get, hasKey, offline, signedOut, signIn, signOut } from "./api";
 import { Console } from "./console";
 import { facts, type Facts } from "./facts";
 import { Icon } from "./icons";
 import { look, notice, openNotebook, session, sessionName } from "./notebook";
+import { saveAs } from "./notebook_file";
 import { isDark, theme, type Theme } from "./theme";
 
 // ---- the door --------------------------------------------------------------------------------------------------
@@ -57,6 +58,17 @@ function readAddress(): void {
   if (wanted && wanted !== sessionName.peek()) openNotebook(wanted);
 }
 
+// A link carries no key: then the description of the API comes as a file.
+async function saveDocs(event: Event): Promise<void> {
+  if (!hasKey.value) return;
+  event.preventDefault();
+  try {
+    saveAs(await (await ask("GET", "/docs")).blob(), "constrictor-api.html", "text/html");
+  } catch (error) {
+    notice.value = describe(error);
+  }
+}
+
 export function Logo(): VNode {
   return <svg class="logo" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><rect width="32" height="32" rx="8" />
     <path d="M22 10a7 7 0 1 0 0 12" /><circle cx="22" cy="10" r="2.4" /></svg>;
@@ -93,7 +105,7 @@ function Page(): VNode {
     </main>
     <footer class="status" aria-label="Status">
       <span role="status" aria-live="polite">{notice.value || (session.value ? `Session ${session.value.name || session.value.session} is open.` : "The session opens at its first run.")}</span>
-      {facts.value && <span class="wide">Python {facts.value.python} · Constrictor {facts.value.version}</span>}
+      {facts.value && <span class="wide">Python {facts.value.python} · Constrictor {facts.value.version} · <a href="/docs" onClick={(event) => void saveDocs(event)}>REST API</a></span>}
     </footer>
   </>;
 }
