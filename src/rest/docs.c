@@ -21,10 +21,10 @@ static const char style[] =
     "color:#1d1f1e;background:#fff;overflow-wrap:anywhere}"
     "h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:0 0 .3rem}"
     "h3{font-size:.85rem;margin:1rem 0 .3rem;color:var(--dim)}p{margin:.3rem 0}"
-    "section{margin-top:1.8rem;border-top:1px solid var(--line);padding-top:1rem}"
-    "code,pre{font:14px/1.45 ui-monospace,monospace}h2 code{font-size:1rem}b{font:700 .8rem "
-    "ui-monospace,monospace;"
-    "color:var(--link)}a{color:var(--link)}h2 a{color:inherit;text-decoration:none}"
+    "nav,section{margin-top:1.8rem;border-top:1px solid var(--line);padding-top:1rem}"
+    "code,pre{font:14px/1.45 ui-monospace,monospace}h2 code{font-size:1rem}"
+    "b{font:700 .8rem ui-monospace,monospace;color:var(--link)}a{color:var(--link)}h2 "
+    "a{color:inherit;text-decoration:none}"
     "pre{background:var(--code);margin:0;padding:.6rem .8rem;border-radius:6px;"
     "white-space:pre-wrap}small,i{color:var(--dim);font-size:.85rem;font-style:normal}"
     "ul{padding:0;list-style:none;margin:0}li{padding:.1rem 0}"
@@ -312,8 +312,9 @@ static void put_page(FILE *f, const json_t *document, const char *policy)
     json_t *schema;
     html_begin(f, policy);
     fprintf(f,
-            "REST API of Constrictor</title>\n<style>%s</style>\n<h1>The REST API of Constrictor"
-            "</h1>\n<p>Version " CONSTRICTOR_VERSION ", with the limits of this server. Made from "
+            "REST API of Constrictor</title>\n<style>%s</style>\n<main>\n"
+            "<h1>The REST API of Constrictor</h1>\n<p>Version " CONSTRICTOR_VERSION
+            ", with the limits of this server. Made from "
             "<a href=\"" REST_BASE "/openapi.json\">its OpenAPI document</a>, for generators of "
             "clients. <a href=\"#objects\">Objects</a> · <a href=\"#errors\">Errors</a> · "
             "<a href=\"/\">Console</a></p>\n",
@@ -322,7 +323,7 @@ static void put_page(FILE *f, const json_t *document, const char *policy)
         fputs("<p>This server wants a key: <code>Authorization: Bearer KEY</code> or <code>"
               "X-API-Key: KEY</code>. For the examples, first <code>KEY='your key'</code>.</p>\n",
               f);
-    fputs("<p>The first example opens the session that others use.</p>\n<nav><h3>Routes</h3>\n"
+    fputs("<p>The first example opens the session that others use.</p>\n<nav><h2>Routes</h2>\n"
           "<ul>\n",
           f);
     put_routes(f, document, false);
@@ -345,7 +346,7 @@ static void put_page(FILE *f, const json_t *document, const char *policy)
         put_properties(f, "", schema, false);
         fputs("</dl>\n", f);
     }
-    fputs("</section>\n", f);
+    fputs("</section>\n</main>\n", f);
 }
 
 static void serve(struct http_exchange *x, void *argument)

@@ -319,6 +319,10 @@ def test_a_key_is_asked_for_kept_in_memory_only_and_forgotten(shared_cli, browse
             assert "bobs" not in page.content()
             stored = page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
             assert "ada-ada" not in stored
+            with page.expect_download() as download:          # a link would carry no key
+                page.get_by_role("link", name="REST API").click()
+            saved = pathlib.Path(download.value.path()).read_text()
+            assert 'id="execute"' in saved and "Bearer $KEY" in saved and "ada-ada" not in saved
             page.get_by_role("button", name="Sign out").click()
             expect(page.get_by_label("Key")).to_be_visible()
             page.reload()
@@ -373,3 +377,19 @@ def test_axe_finds_nothing_on_any_page(server, browser, size, dark):
             assert window.axe() == [], place
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
         assert window.all_faults() == []
+
+
+@pytest.mark.parametrize("size, dark", [(DESKTOP, False), (PHONE, True)], ids=["desktop-light", "phone-dark"])
+def test_the_page_of_the_api_can_be_read_and_linked_to(server, browser, size, dark):
+    with browser.open(server.port, size=size, dark=dark) as window:
+        page = window.page
+        if size == DESKTOP:
+            page.get_by_role("link", name="REST API").click()
+        else:
+            page.goto(f"http://127.0.0.1:{server.port}/docs")
+        expect(page.get_by_role("heading", name="The REST API of Constrictor")).to_be_visible()
+        assert window.axe() == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == ("rgb(23, 25, 24)" if dark else "rgb(255, 255, 255)")
+        page.get_by_role("link", name="POST /api/v1/batch").first.click()
+        expect(page.locator("#batch h2")).to_be_in_viewport()
