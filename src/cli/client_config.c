@@ -2,23 +2,27 @@
 //
 // client_config: `constrictor client-config NAME`: the settings that add this server to an MCP
 // client.  They go to stdout, and the file they belong in to stderr, so that the output can be
-// redirected into a file.
+// redirected into a file.  With --write they are merged into the client's own file.
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "cli/cli.h"
 #include "cli/client_config.h"
+#include "cli/client_file.h"
+#include "cli/client_merge.h"
 
 // clang-format off
 const struct client clients[] = {
     {.name = "claude", .title = "Claude Desktop and Claude Code",
      .servers = "mcpServers", .url = "url", .http_typed = true, .type_http = "http",
      .key = "Bearer ${CONSTRICTOR_API_KEY}",
+     .user_file = ".config/Claude/claude_desktop_config.json",
      .file = "~/.config/Claude/claude_desktop_config.json (macOS: ~/Library/Application "
              "Support/Claude/), or .mcp.json of a project for Claude Code",
      .file_http = ".mcp.json of a project (Claude Code); Claude Desktop takes the address under "
@@ -26,25 +30,32 @@ const struct client clients[] = {
     {.name = "vscode", .title = "Visual Studio Code",
      .servers = "servers", .url = "url", .typed = true, .type_http = "http",
      .key = "Bearer ${env:CONSTRICTOR_API_KEY}",
+     .user_file = ".config/Code/User/mcp.json",
      .file = ".vscode/mcp.json of a project, or the command 'MCP: Open User Configuration'"},
     {.name = "cursor", .title = "Cursor",
      .servers = "mcpServers", .url = "url", .key = "Bearer ${env:CONSTRICTOR_API_KEY}",
+     .user_file = ".cursor/mcp.json",
      .file = "~/.cursor/mcp.json, or .cursor/mcp.json of a project"},
     {.name = "gemini", .title = "Gemini CLI",
      .servers = "mcpServers", .url = "httpUrl", .key = "Bearer ${CONSTRICTOR_API_KEY}",
+     .user_file = ".gemini/settings.json",
      .file = "~/.gemini/settings.json, or .gemini/settings.json of a project"},
     {.name = "lmstudio", .title = "LM Studio",
      .servers = "mcpServers", .url = "url", .key = "Bearer <the key>",
+     .user_file = ".lmstudio/mcp.json",
      .file = "~/.lmstudio/mcp.json (Program, Install, Edit mcp.json)"},
     {.name = "windsurf", .title = "Windsurf",
      .servers = "mcpServers", .url = "serverUrl", .key = "Bearer ${env:CONSTRICTOR_API_KEY}",
+     .user_file = ".codeium/windsurf/mcp_config.json",
      .file = "~/.codeium/windsurf/mcp_config.json"},
     {.name = "zed", .title = "Zed",
      .servers = "context_servers", .url = "url", .key = "Bearer <the key>",
+     .user_file = ".config/zed/settings.json",
      .file = "~/.config/zed/settings.json, or .zed/settings.json of a project"},
     {.name = "opencode", .title = "OpenCode",
      .servers = "mcp", .url = "url", .typed = true, .type_http = "remote", .type_stdio = "local",
      .joins = true, .key = "Bearer {env:CONSTRICTOR_API_KEY}",
+     .user_file = ".config/opencode/opencode.json",
      .file = "~/.config/opencode/opencode.json, or opencode.json of a project"},
     {.name = NULL},
 };
@@ -169,11 +180,14 @@ static void put_claude_code(FILE *out, const struct target *t)
 
 static const struct text_client {
     const char *name, *title, *file;
+    const char *user_file; // of TOML below the home folder; NULL: nothing for --write
+    const char *refused;   // why --write does nothing; NULL: the settings are a command
     void (*put)(FILE *out, const struct target *t);
 } text_clients[] = {
-    {"codex", "Codex", "~/.codex/config.toml", put_codex},
-    {"goose", "Goose", "~/.config/goose/config.yaml", put_goose},
-    {"claude-code", "Claude Code", "a terminal: it is a command", put_claude_code},
+    {"codex", "Codex", "~/.codex/config.toml", ".codex/config.toml", NULL, put_codex},
+    {"goose", "Goose", "~/.config/goose/config.yaml", NULL,
+     "the settings of Goose are YAML, which --write does not change", put_goose},
+    {"claude-code", "Claude Code", "a terminal: it is a command", NULL, NULL, put_claude_code},
     {.name = NULL},
 };
 
@@ -323,6 +337,125 @@ static int find_command(const struct config *c, int argc, char **argv, json_t *r
     return 0;
 }
 
+// ---- --write ------------------------------------------------------------------------------------
+
+static int find_path(const struct config *c, const char *user_file, char ret[PATH_MAX],
+                     struct err *e)
+{
+    const char *folder = getenv("HOME");
+    if (c->client_file[0]) {
+        snprintf(ret, PATH_MAX, "%s", c->client_file);
+        return 0;
+    }
+    if (!folder || folder[0] != '/')
+        return err_set(e, ERR_USAGE, 0, "name the file with --file",
+                       "HOME does not say where the settings of clients are");
+    size_t n = strlen(folder);
+    while (n > 0 && folder[n - 1] == '/')
+        n--;
+    if (snprintf(ret, PATH_MAX, "%.*s/%s", (int)n, folder, user_file) < PATH_MAX)
+        return 0;
+    return err_set(e, ERR_USAGE, 0, "name the file with --file", "the path in HOME is too long");
+}
+
+static char *text_of(const struct text_client *text, const struct target *t)
+{
+    char *ret = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&ret, &n);
+    if (!out)
+        return NULL;
+    text->put(out, t);
+    if (fclose(out) == 0)
+        return ret;
+    free(ret);
+    return NULL;
+}
+
+// One of `client` and `text` is NULL.
+static int merge(const struct client *client, const struct text_client *text,
+                 const struct target *t, const struct client_file *f, char **ret, struct err *e)
+{
+    if (strlen(f->text) != f->length)
+        return err_set(e, ERR_BAD_CONFIG_FILE, 0, "nothing was changed", "it has a NUL byte");
+    if (client) {
+        json_auto_t *snippet = client_snippet(client, t->command, t->url, t->with_key);
+        return snippet ? client_merge_json(f->text, f->length, snippet, ret, e) : err_memory(e);
+    }
+    _cleanup_free_ char *section = text_of(text, t);
+    return section ? client_merge_toml(f->text, section, ret, e) : err_memory(e);
+}
+
+static void print_written(const char *title, const struct client_file *f, bool same)
+{
+    if (same) {
+        printf("%s: the settings are in %s already; nothing was changed\n", title, f->path);
+        return;
+    }
+    printf("%s: wrote the entry 'constrictor' into %s\n", title, f->path);
+    if (f->made_backup)
+        printf("the former text is in %s.bak\n", f->path);
+    else if (f->exists)
+        printf("an earlier backup is in %s.bak\n", f->path);
+    printf("start the client again to use it\n");
+}
+
+static int write_file(const char *title, const char *path, const struct client *client,
+                      const struct text_client *text, const struct target *t, struct err *e)
+{
+    struct client_file f;
+    _cleanup_free_ char *merged = NULL;
+    int r = client_file_open(path, &f, e);
+    if (r == 0) {
+        r = merge(client, text, t, &f, &merged, e);
+        if (r < 0)
+            (void)err_wrap(e, "'%.300s'", f.path);
+    }
+    bool same = r == 0 && f.exists && strcmp(merged, f.text) == 0;
+    if (r == 0 && !same)
+        r = client_file_replace(&f, merged, strlen(merged), e);
+    if (r == 0)
+        print_written(title, &f, same);
+    client_file_clear(&f);
+    return r;
+}
+
+static int check_writable(const struct config *c, const char *name, const struct client *client,
+                          const struct text_client *text, struct err *e)
+{
+    if (!client && !text)
+        return strcmp(name, "all") == 0 || strcmp(name, "list") == 0
+                   ? err_set(e, ERR_USAGE, 0, "name one client", "--write is for one client")
+                   : unknown(name, e);
+    if (text && text->refused)
+        return err_set(e, ERR_USAGE, 0, "leave out --write and put in what is printed", "%s",
+                       text->refused);
+    if (client && c->url[0] && client->file_http && !c->client_file[0])
+        return err_set(e, ERR_USAGE, 0, "for Claude Code name the project's file: --file .mcp.json",
+                       "Claude Desktop takes an address under Settings, Connectors, not in a file");
+    return 0;
+}
+
+static int write_one(const struct config *c, const char *name, const struct target *t)
+{
+    char path[PATH_MAX];
+    struct err e;
+    const struct client *client = find(name);
+    const struct text_client *text = find_text(name);
+    if (check_writable(c, name, client, text, &e) < 0)
+        return cli_fail(&e, false);
+    if (text && !text->user_file) {
+        fprintf(stderr, "%s has a command for it; nothing was written: run this line\n",
+                text->title);
+        text->put(stdout, t);
+        return cli_finish();
+    }
+    if (find_path(c, client ? client->user_file : text->user_file, path, &e) < 0 ||
+        write_file(client ? client->title : text->title, path, client, text, t, &e) < 0)
+        return cli_fail(&e, false);
+    return cli_finish();
+}
+
 // ---- the command --------------------------------------------------------------------------------
 
 static int check_with_url(const struct config *c, int passed, struct err *e)
@@ -383,6 +516,8 @@ static int cmd_client_config(const struct config *c, int argc, char **argv)
     if (check_with_url(c, passed, &e) < 0 || check_url(c->url, &e) < 0 ||
         find_command(c, passed, argv + 2, command, &e) < 0)
         return cli_fail(&e, false);
+    if (c->write || c->client_file[0])
+        return write_one(c, argv[0], &target);
     if (strcmp(argv[0], "list") == 0) {
         print_list();
         return cli_finish();
@@ -394,12 +529,13 @@ const struct command command_client_config = {
     .name = "client-config",
     .section = SECTION_SERVE,
     .summary = "Print the settings that add this server to an MCP client",
-    .usage = "client-config [--url URL | --tools SETS] CLIENT [-- OPTIONS...]\n"
+    .usage = "client-config [options] CLIENT [-- OPTIONS...]\n"
              "client-config [--url URL] all|list",
     .notes = "CLIENT is claude, vscode, cursor, gemini, lmstudio, windsurf, zed, opencode,\n"
              "codex, goose or claude-code; 'all' prints those whose settings are JSON.\n"
              "The settings go to stdout, and the file that they belong in to stderr.\n"
-             "OPTIONS are those of 'constrictor stdio', for clients that start it.",
+             "OPTIONS are those of 'constrictor stdio', for clients that start it.\n"
+             "--write changes the client's own file, and keeps the first in NAME.bak.",
     .bit = CONFIG_CLIENT,
     .operands_max = 1,
     .passes_on = true,

@@ -18,6 +18,7 @@ struct client {
     bool joins;                   // program and arguments are one list
     bool http_typed;              // only a server with an address has a type
     const char *key;              // how the file takes a value from the environment
+    const char *user_file;        // the client's own file, below the home folder, for --write
     const char *file, *file_http; // the file for the settings; file_http NULL: the same file
 };
 

@@ -2,6 +2,7 @@
 """`constrictor client-config`: the snippet on stdout is JSON for the client, the rest is on stderr."""
 
 import json
+import os
 import shlex
 
 try:
@@ -174,3 +175,203 @@ def test_what_two_dashes_cannot_go_with(cli):
     assert r.status == 64 and "needs the name of a client" in r.err
     r = cli.call("client-config", "cursor", "vscode", "--", "--memory", "1G")
     assert r.status == 64 and "second argument" in r.err
+
+
+# ---- --write -------------------------------------------------------------------------------------
+
+PLACES = {
+    "claude": ".config/Claude/claude_desktop_config.json",
+    "vscode": ".config/Code/User/mcp.json",
+    "cursor": ".cursor/mcp.json",
+    "gemini": ".gemini/settings.json",
+    "lmstudio": ".lmstudio/mcp.json",
+    "windsurf": ".codeium/windsurf/mcp_config.json",
+    "zed": ".config/zed/settings.json",
+    "opencode": ".config/opencode/opencode.json",
+}
+
+
+@pytest.fixture
+def home(tmp_path):
+    folder = tmp_path.resolve() / "home"
+    folder.mkdir()
+    return folder
+
+
+def write(cli, home, *args):
+    return cli.call("client-config", "--write", *args, env={"HOME": str(home)})
+
+
+def everything(home):
+    return {str(path): path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+
+def test_write_makes_a_file_at_the_usual_place_of_each_client(cli, home):
+    for name, place in PLACES.items():
+        r = write(cli, home, name, "--", "--memory", "1G")
+        path = home / place
+        assert r.status == 0 and str(path) in r.out
+        assert json.loads(path.read_text()) == json.loads(cli.call("client-config", name, "--", "--memory", "1G").raw)
+        assert path.stat().st_mode & 0o7777 == 0o600
+    r = write(cli, home, "codex")
+    path = home / ".codex/config.toml"
+    assert r.status == 0 and path.read_text() == cli.call("client-config", "codex").out
+    assert not list(home.rglob("*.bak"))
+
+
+ODD = '{\n    "z": 1.10, "a": 1e2,\n    "mcpServers": {\n        "other": {"command": "x", "args": ["}", "\\"{"]}\n    },\n    "last": "\\u00e4\\ud83d\\ude00", "big": 9007199254740993\n}\n'
+
+
+@pytest.mark.parametrize("text, rest", [
+    (ODD, None),
+    ('{"mcpServers":{}}', None),
+    ('{"mcpServers": {"constrictor": {"command": "old", "args": ["constrictor"]}, "b": {}}, "c": 1}', None),
+    ('{\t}', None),
+    ('{"a": {"mcpServers": {"constrictor": 1}}, "b": [[], {"mcpServers": 2}]}', None),
+    (" \n", {}),
+])
+def test_write_keeps_everything_else(cli, home, text, rest):
+    path = home / ".cursor/mcp.json"
+    path.parent.mkdir()
+    path.write_text(text)
+    path.chmod(0o640)
+    r = write(cli, home, "cursor")
+    wanted = json.loads(text) if rest is None else rest
+    wanted.setdefault("mcpServers", {})["constrictor"] = {"command": str(cli.program), "args": ["stdio"]}
+    got = path.read_text()
+    assert r.status == 0 and json.loads(got) == wanted and list(json.loads(got)) == list(wanted)
+    assert path.stat().st_mode & 0o7777 == 0o640
+    backup = path.with_name("mcp.json.bak")
+    assert backup.read_text() == text and backup.name in r.out and backup.stat().st_mode & 0o7777 == 0o640
+    if text == ODD:     # byte by byte, with the file's own indentation
+        assert all(line in got for line in text.splitlines()[:2] + text.splitlines()[-2:])
+        assert '\n        "constrictor": {\n            "command"' in got
+    again = write(cli, home, "cursor")
+    assert again.status == 0 and "already" in again.out and path.read_text() == got
+    assert write(cli, home, "cursor", "--", "--memory", "1G").status == 0
+    assert json.loads(path.read_text())["mcpServers"]["constrictor"]["args"] == ["stdio", "--memory", "1G"]
+    assert backup.read_text() == text, "the backup is that of the first time"
+    assert sorted(p.name for p in path.parent.iterdir()) == ["mcp.json", "mcp.json.bak"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '"text"', '{"mcpServers": []}', '{"a": 1, "a": 2}', '{"a": 1} x', '// a comment\n{}',
+                                  '{"a": 1,}', '{"mcp\\u0053ervers": {}, "b": 1}', '{}\0', '{"a": "\xff"}'])
+def test_write_changes_nothing_in_a_file_that_it_does_not_understand(cli, home, text):
+    path = home / ".cursor/mcp.json"
+    path.parent.mkdir()
+    path.write_bytes(text.encode("latin-1"))
+    before = everything(home)
+    r = write(cli, home, "cursor")
+    assert r.status == 64 and "bad_config_file" in r.err and str(path) in r.err and "nothing was changed" in r.err
+    assert everything(home) == before
+
+
+TOML = '''# mine
+model = "gpt" # [mcp_servers.constrictor]
+notes = """
+[mcp_servers.constrictor]
+"""
+list = [ 1, # ]
+  "]", {a = 'b', c.d = 1979-05-27 07:32:00}]
+big = 0xFF_FF
+[mcp_servers.other]
+command = "x"
+'''
+OURS = '[mcp_servers.constrictor]\ncommand = "old"\n\n# about other things\n[projects."/home/me"]\ntrust = true\n'
+
+
+@pytest.mark.parametrize("text", [TOML, TOML + OURS, TOML.rstrip("\n"), "", OURS + "[mcp_servers.constrictor.env]\nA = '1'\n"])
+def test_write_merges_into_toml(cli, home, text):
+    path = home / ".codex/config.toml"
+    path.parent.mkdir()
+    path.write_text(text)
+    r = write(cli, home, "codex", "--", "--memory", "1G")
+    wanted = tomllib.loads(text)
+    extra = wanted.setdefault("mcp_servers", {}).get("constrictor", {})
+    wanted["mcp_servers"]["constrictor"] = {"command": str(cli.program), "args": ["stdio", "--memory", "1G"]}
+    if "env" in extra:
+        wanted["mcp_servers"]["constrictor"]["env"] = extra["env"]
+    got = path.read_text()
+    assert r.status == 0 and tomllib.loads(got) == wanted, r.err
+    assert all(line in got for line in text.splitlines() if line != 'command = "old"')
+    assert "already" in write(cli, home, "codex", "--", "--memory", "1G").out and path.read_text() == got
+
+
+@pytest.mark.parametrize("text, why", [
+    ("this is no TOML\n", "line 1"),
+    ("a = 1\n[broken\n", "line 2"),
+    ("a = 1\nb = \n", "line 2"),
+    ('a = "x\n', "line 1"),
+    ("a = [1, 2\n", "line 1"),
+    ("a = hello\n", "line 1"),
+    ("a = 1abc\n", "line 1"),
+    ("mcp_servers = {}\n", "another form"),
+    ('mcp_servers.constrictor.command = "x"\n', "another form"),
+    ('[mcp_servers]\nconstrictor = {command = "x"}\n', "another form"),
+    ("[[mcp_servers.constrictor]]\na = 1\n", "another form"),
+    ("[mcp_servers.constrictor]\n[mcp_servers.constrictor]\n", "line 2"),
+    ('["mcp\\u005fservers".constrictor]\n', "line 1"),
+    ("a = " + "[" * 5000 + "]" * 5000 + "\n", "line 1"),
+])
+def test_write_refuses_toml_that_it_cannot_change(cli, home, text, why):
+    path = home / ".codex/config.toml"
+    path.parent.mkdir()
+    path.write_text(text)
+    r = write(cli, home, "codex")
+    assert r.status == 64 and why in r.err and "nothing was changed" in r.err and everything(home) == {str(path): text.encode()}
+
+
+def test_write_into_another_file_and_through_links(cli, home):
+    project = home / "project"
+    project.mkdir()
+    r = cli.call("client-config", "claude", "--url", URL, "--file", str(project / ".mcp.json"))
+    assert r.status == 0 and json.loads((project / ".mcp.json").read_text())["mcpServers"]["constrictor"]["url"] == URL
+    real = project / "real.json"
+    real.write_text("{}")
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").symlink_to(real)
+    r = write(cli, home, "cursor")
+    assert r.status == 0 and str(real) in r.out and (home / ".cursor/mcp.json").is_symlink() and "constrictor" in real.read_text()
+    (project / "nothing.json").symlink_to("missing.json")
+    (project / "folder").mkdir()
+    os.mkfifo(project / "pipe")
+    for bad in ("nothing.json", "folder", "folder/", "pipe"):
+        before = everything(home)
+        r = cli.call("client-config", "cursor", "--file", f"{project}/{bad}")
+        assert r.status in (64, 66) and everything(home) == before
+    open_folder = home / "open"
+    open_folder.mkdir()
+    open_folder.chmod(0o777)
+    r = cli.call("client-config", "cursor", "--file", str(open_folder / "mcp.json"))
+    assert r.status == 66 and "other users" in r.err and not list(open_folder.iterdir())
+
+
+@pytest.mark.root
+def test_write_follows_no_link_and_changes_no_file_of_another_user(cli, home):
+    target = home / "target.json"
+    target.write_text("{}")
+    link = home / "link.json"
+    link.symlink_to(target)
+    os.lchown(link, 12345, 12345)
+    theirs = home / "theirs.json"
+    theirs.write_text("{}")
+    os.chown(theirs, 12345, 12345)
+    folder = home / "folder"
+    folder.mkdir()
+    os.chown(folder, 12345, 12345)
+    before = everything(home)
+    for path in (link, theirs, folder / "mcp.json"):
+        r = cli.call("client-config", "cursor", "--file", str(path))
+        assert r.status == 66 and "other user" in r.err.replace("another", "other") and everything(home) == before
+
+
+def test_what_write_does_not_do(cli, home):
+    r = write(cli, home, "claude-code", "--", "--memory", "1G")
+    assert r.status == 0 and "run this line" in r.err and r.out.startswith("claude mcp add constrictor -- ")
+    for args, why in ((["goose"], "YAML"), (["all"], "one client"), (["list"], "one client"), (["cursr"], "did you mean"),
+                      (["claude", "--url", URL], "Connectors"), (["cursor", "--", "--memroy", "1"], "--memory")):
+        r = write(cli, home, *args)
+        assert r.status == 64 and why in r.err and r.raw == b""
+    r = cli.call("client-config", f"--write={home}/x.json", "cursor")
+    assert r.status == 64 and "--file" in r.err
+    assert not list(home.iterdir())
