@@ -109,7 +109,7 @@ static bool read_key(struct scan *s, struct key *ret)
 {
     *ret = (struct key){0};
     do {
-        s->p += *s->p == '.';
+        s->p += ret->count > 0; // the dot
         skip_blanks(s);
         const char *from = s->p;
         bool is_quoted = *from == '"' || *from == '\'';

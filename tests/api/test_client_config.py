@@ -305,6 +305,7 @@ def test_write_merges_into_toml(cli, home, text):
     ("a = [1, 2\n", "line 1"),
     ("a = hello\n", "line 1"),
     ("a = 1abc\n", "line 1"),
+    (".a = 1\n", "line 1"),
     ("mcp_servers = {}\n", "another form"),
     ('mcp_servers.constrictor.command = "x"\n', "another form"),
     ('[mcp_servers]\nconstrictor = {command = "x"}\n', "another form"),

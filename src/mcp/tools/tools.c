@@ -49,34 +49,34 @@ struct mcp_tools {
 // Every word of this costs each conversation of each model: tests/api/test_tokens.py counts them.
 static const struct tool_brief briefs[] = {
     {"execute_python",
-     "Run Python in an isolated box. Returns output, the last expression's value, figures, errors, "
+     "Run Python in a fresh isolated box. Returns output, last expression's value, figures, "
+     "errors, "
      "new files of the working folder /mnt/data.",
      "{\"type\":\"object\",\"properties\":{\"code\":{\"type\":\"string\"},"
-     "\"session\":{\"type\":\"string\",\"description\":\"Any name: variables and files stay for "
-     "later calls with it. Without it, each call starts empty.\"},"
+     "\"session\":{\"type\":\"string\",\"description\":\"Any name: later calls with it keep "
+     "variables, files.\"},"
      "\"stdin\":{\"type\":\"string\"},"
-     "\"timeout\":{\"type\":\"number\",\"default\":0,\"maximum\":0,\"description\":\"Seconds. For "
-     "more than 50 set background.\"},"
-     "\"background\":{\"type\":\"boolean\",\"description\":\"Return an id for check_run at "
-     "once.\"},"
-     "\"details\":{\"type\":\"boolean\",\"description\":\"Add time, memory, ids, isolation.\"}},"
+     "\"timeout\":{\"type\":\"number\",\"default\":0,\"maximum\":0,\"description\":\"Seconds. "
+     "Above "
+     "50 set background.\"},"
+     "\"background\":{\"type\":\"boolean\",\"description\":\"Return an id for check_run.\"},"
+     "\"details\":{\"type\":\"boolean\",\"description\":\"Add usage, ids, isolation.\"}},"
      "\"required\":[\"code\"]}"},
     {"check_run", "Output and result of a background run.",
      "{\"type\":\"object\",\"properties\":{\"execution_id\":{\"type\":\"string\"},"
-     "\"wait\":{\"type\":\"number\",\"maximum\":0,\"description\":\"Seconds to wait for its "
-     "end.\"}},\"required\":[\"execution_id\"]}"},
-    {"install_package", "Install packages from PyPI for all later runs.",
+     "\"wait\":{\"type\":\"number\",\"maximum\":0,\"description\":\"Seconds.\"}},\"required\":["
+     "\"execution_id\"]}"},
+    {"install_package", "Install from PyPI for later runs.",
      "{\"type\":\"object\",\"properties\":{\"packages\":{\"type\":\"string\",\"description\":"
-     "\"Such "
-     "as: pandas scipy>=1.10\"}},\"required\":[\"packages\"]}"},
-    {"list_files", "List the files of a session.",
+     "\"Such as pandas scipy>=1.10\"}},\"required\":[\"packages\"]}"},
+    {"list_files", "List session files.",
      "{\"type\":\"object\",\"properties\":{\"session\":{\"type\":\"string\"}},"
      "\"required\":[\"session\"]}"},
-    {"read_file", "Read a file of a session.",
+    {"read_file", "Read a session file.",
      "{\"type\":\"object\",\"properties\":{\"session\":{\"type\":\"string\"},"
      "\"path\":{\"type\":\"string\"},\"offset\":{\"type\":\"integer\"},"
      "\"length\":{\"type\":\"integer\"}},\"required\":[\"session\",\"path\"]}"},
-    {"write_file", "Write a file into a session.",
+    {"write_file", "Write a session file.",
      "{\"type\":\"object\",\"properties\":{\"session\":{\"type\":\"string\"},"
      "\"path\":{\"type\":\"string\"},\"text\":{\"type\":\"string\"},"
      "\"base64\":{\"type\":\"string\"}},\"required\":[\"session\",\"path\"]}"},
