@@ -305,8 +305,13 @@ static int check_passed(int argc, char **argv, bool *ret_tools, struct err *e)
 {
     static struct config passed;
     config_init_zeroed(&passed);
-    if (config_read_flags(&passed, CONFIG_STDIO, &argc, &argv, e) < 0)
+    if (config_read_flags(&passed, CONFIG_STDIO, &argc, &argv, e) < 0) {
+        char *of_this = strstr(e->hint, "'--help-all' lists the options of this command");
+        if (of_this)
+            snprintf(of_this, sizeof e->hint - (size_t)(of_this - e->hint),
+                     "'constrictor stdio --help-all' lists the options");
         return err_wrap(e, "behind '--'");
+    }
     if (argc > 0)
         return err_set(e, ERR_USAGE, 0, "behind '--' are options of 'constrictor stdio'",
                        "'stdio' takes no argument, but was given '%.80s'", argv[0]);

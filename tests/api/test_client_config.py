@@ -154,6 +154,7 @@ def test_options_behind_two_dashes_are_arguments_of_stdio(cli):
 
 @pytest.mark.parametrize("passed, why", [
     (["--memroy", "1G"], "did you mean --memory"),
+    (["--qqqqqqqqqqqq"], "'constrictor stdio --help-all'"),
     (["--memory", "much"], "--memory"),
     (["--memory"], "needs a value"),
     (["--port", "8000"], "option of other commands"),
