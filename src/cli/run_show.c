@@ -257,11 +257,15 @@ static void print_display(struct run_show *w, json_t *o)
                 (long long)json_integer_value(omitted));
 }
 
-// The value of the last expression, as an interactive Python prints it.
+// The value of the last expression, as an interactive Python prints it.  One that was shown as a
+// picture is the last item of what was displayed, and has no text there.
 static void print_value(json_t *o)
 {
-    json_t *value = json_object_get(o, "result");
-    if (!json_is_string(value))
+    struct picture p;
+    json_t *value = json_object_get(o, "result"), *shown = json_object_get(o, "display");
+    json_t *last = json_array_get(shown, json_array_size(shown) - 1); // NULL of an empty one
+    if (!json_is_string(value) ||
+        (last && !json_object_get(last, "text/plain") && display_picture(last, &p)))
         return;
     (void)fwrite(json_string_value(value), 1, json_string_length(value), stdout);
     (void)putchar('\n');
