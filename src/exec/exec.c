@@ -371,7 +371,8 @@ bool exec_begin(struct exec *x)
         .network = x->network,
         .policed = x->work->policy != NULL,
         .brief = q->look != NULL,
-        .names_line = q->action == EXEC_RUN && !q->install && !q->plain && !q->look,
+        .names_line =
+            q->action == EXEC_RUN && !q->install && !q->plain && !q->look && !q->ends_silently,
         .wheel_files = q->install && x->gate->facts->config->find_links[0],
         .warm_box =
             exec_warm_box_ask(x, s, x->work->wheels, x->work->policy, &x->work->environment),

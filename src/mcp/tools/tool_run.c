@@ -289,6 +289,7 @@ static bool is_admitted(struct mcp_call *c, const struct tool_run_plan *plan)
 void tool_run_start(struct mcp_call *c, const struct tool_run_plan *plan)
 {
     _cleanup_(exec_request_clear) struct exec_request request = plan->request;
+    request.ends_silently = plan->present != NULL;
     if (!is_admitted(c, plan))
         return;
     struct tool_run *run = tool_run_new(c, plan);
