@@ -112,7 +112,7 @@ struct exec_request {
     bool fresh; // in a session: in an interpreter of its own; only files and packages stay
     struct wire_limits limits;              // of a fresh box; a session has its own
     uint64_t wall_ms, cpu_ms, output_bytes; // 0: the session's own, or the configuration's
-    bool cut_output; // output beyond the limit is dropped, and the run goes on
+    bool cut_output;    // output beyond the limit is dropped, and the run goes on
     bool ends_silently; // when its time is up, a fresh run says no line: as other servers do
     bool wait_reaped;
     // Of the gate's own runs only (installer/).

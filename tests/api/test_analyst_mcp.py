@@ -161,6 +161,6 @@ def test_over_http(server, mode):
 def test_over_stdio(cli):
     if not DATA.exists():
         pytest.skip(f"{DATA} is not there: tools/setup data")
-    args = ["stdio", *FLAGS]
+    args = ["stdio", "--tools", "full", *FLAGS]
     target = StdioServerParameters(command=str(cli.program), args=args, env=cli.environ())
     anyio.run(conversation, target, "legacy", None)

@@ -92,7 +92,7 @@ def test_two_desktop_clients_share_packages(cli, index):
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
-    target = StdioServerParameters(command=str(cli.program), args=["stdio", *map(str, flags(cli, index))],
+    target = StdioServerParameters(command=str(cli.program), args=["stdio", "--tools", "full", *map(str, flags(cli, index))],
                                    env=cli.environ())
 
     async def run(connection, code, **more):

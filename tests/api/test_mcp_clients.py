@@ -113,7 +113,7 @@ class Matrix:
     def __init__(self, cli, server):
         self.cli = cli
         self.targets = {
-            "stdio": [str(cli.program), "stdio"],
+            "stdio": [str(cli.program), "stdio", "--tools", "full"],
             "http": [server.url + "/mcp"],
             "sse": [server.url + "/sse"],
         }

@@ -160,7 +160,8 @@ def test_lines(api):
 def test_the_query_has_the_defaults_of_lines(api):
     query = "?timeout=1&order=finish&concurrency=2&memory_mb=64"
     *results, last = send_lines(api, ['{"code": "while True: pass"}', '{"code": "1"}', '{"code": "while True: pass", "timeout": 0.5}'], query)
-    assert sorted((r["index"], r["verdict"]) for r in results) == [(0, "timeout_cpu"), (1, "ok"), (2, "timeout_cpu")]
+    verdicts = {r["index"]: r["verdict"] for r in results}  # of processor time, or of wall time on a busy machine
+    assert [verdicts[i].partition("_")[0] for i in range(3)] == ["timeout", "ok", "timeout"]
     answer = api.ask("POST", "/batch?timeout=x", b'{"code": "1"}', {"Content-Type": "application/x-ndjson"})
     assert answer.status == 400 and "timeout" in answer.error["message"]
 

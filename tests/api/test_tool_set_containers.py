@@ -248,7 +248,7 @@ def test_P_07_what_nobody_uses_is_cleaned_up(cli, lab):
     for key in "session-ttl", "artifact-ttl":
         assert re.search(rf"^{key} = 1h\b", shown, re.M), shown
     flags = "--session-ttl", "1s", "--artifact-ttl", "1s", "--stock", "1", "--state", cli.folder / "short"
-    server = Server(cli, "--tools", "containers,default", "--index-url", lab.url, *flags)
+    server = Server(cli, "--tools", "containers,full", "--index-url", lab.url, *flags)
     with Sse(server) as connection:
         call = Caller(connection)
         container = json.loads(text(connection.call("create_sandbox")))["sandbox_id"]
