@@ -77,9 +77,17 @@ int gvisor_find(struct gvisor *g, struct err *e)
     if (!real)
         return err_set(e, ERR_LAYER_MISSING, 0, get_it,
                        "isolation 'gvisor': there is no program '%s'", name);
-    snprintf(g->runsc, sizeof g->runsc, "%s", real);
+    // SECURITY: as check_owner() of interp.c: a program that another user may change is no wall.
+    bool trusted =
+        geteuid() != 0 || (interp_is_roots(real) && (found[0] != '/' || interp_is_roots(found)));
+    if (trusted)
+        snprintf(g->runsc, sizeof g->runsc, "%s", real);
     free(real);
-    return 0;
+    return trusted ? 0
+                   : err_set(e, ERR_LAYER_MISSING, 0,
+                             "start constrictor as the user who owns it, or use a runsc of root's",
+                             "isolation 'gvisor': '%s' can be changed by a user who is not root",
+                             found);
 }
 
 static int check(struct stock *s, struct err *e)

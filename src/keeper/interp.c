@@ -441,7 +441,7 @@ static void cache_store(const char *file, const char *answer)
 // Could a user who is not root have put something else there?  Every folder on the way to it
 // counts: a user who may write to one may replace the next, unless that is root's and the folder
 // sticky, as /tmp.
-static bool is_roots(const char *path)
+bool interp_is_roots(const char *path)
 {
     char part[PATH_MAX];
     struct stat st;
@@ -475,7 +475,7 @@ static bool venv_is_roots(const char *path)
             return false;
         }
         // Before it is read: what is another's could also be a pipe that never ends.
-        if (!is_roots(file) || !is_roots(real) ||
+        if (!interp_is_roots(file) || !interp_is_roots(real) ||
             file_read_at(AT_FDCWD, real, text, sizeof text) < 0)
             return false;
         for (char *save, *line = strtok_r(text, "\n", &save); line;
@@ -486,7 +486,7 @@ static bool venv_is_roots(const char *path)
                 continue;
             value += 1 + strspn(value + 1, " \t");
             value[strcspn(value, "\r")] = '\0';
-            if (!realpath(value, real) || !is_roots(value) || !is_roots(real))
+            if (!realpath(value, real) || !interp_is_roots(value) || !interp_is_roots(real))
                 return false;
         }
     }
@@ -508,7 +508,8 @@ static int check_owner(const char *path, struct err *e)
         return err_set(e, ERR_INTERPRETER, ENAMETOOLONG, fix, "interpreter '%s'", path);
     else
         snprintf(given + strlen(given), sizeof given - strlen(given), "/%s", path);
-    if (!is_roots(given) || !is_roots(real) || !venv_is_roots(given) || !venv_is_roots(real))
+    if (!interp_is_roots(given) || !interp_is_roots(real) || !venv_is_roots(given) ||
+        !venv_is_roots(real))
         return err_set(e, ERR_INTERPRETER, 0,
                        "start constrictor as the user who owns it, or use an interpreter of root's",
                        "interpreter '%s' can be changed by a user who is not root", path);

@@ -32,6 +32,9 @@ int interp_ask(const char *name, struct interp *ret, struct err *e);
 // The same, but gives up as soon as `stop` can be read; -1: never.
 int interp_ask_until(const char *name, struct interp *ret, int stop, struct err *e);
 
+// Is it, with every folder on the way to it, root's alone to change?  An absolute path.
+bool interp_is_roots(const char *path);
+
 // Takes the answer of the questioning script.  Public for the tests.
 int interp_parse(char *answer, struct interp *ret, struct err *e);
 
