@@ -8,8 +8,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -19,6 +21,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 
 #include "base/cleanup.h"
 #include "base/sys.h"
@@ -167,13 +173,47 @@ static int step_creds(void)
     return creds_empty();
 }
 
+// SECURITY: no namespaces in the sandbox.  In one of its own code would have all capabilities of
+// gVisor's kernel: it could mount a second scratch without a limit, make a frozen one writable, and
+// reach far more of gVisor.  clone3 has its flags in memory; libc falls back to clone.
+static int step_namespaces(void)
+{
+#if defined __x86_64__
+    enum { ARCH = AUDIT_ARCH_X86_64 };
+#elif defined __aarch64__
+    enum { ARCH = AUDIT_ARCH_AARCH64 };
+#endif
+    static const uint32_t spaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
+                                   CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+    const struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)ARCH, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 6, 0), // x32
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 5, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unshare, 5, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setns, 4, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, spaces, 1, 2),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {.len = ARRAY_LEN(code), .filter = (void *)code};
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+}
+
 static int step_posture(const struct wire_limits *limits)
 {
     static const char *const paths[] = {"/mnt/data/x", "/mnt/tmp/x", "/mnt/x", "/tmp/x",
                                         "/dev/shm/x"};
     bool holds = getuid() == BOX_UID && geteuid() == BOX_UID && getgid() == BOX_UID &&
                  creds_are_empty() && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 &&
-                 mkdir("/opt/constrictor/x", 0700) < 0 && mkdir("/x", 0700) < 0;
+                 mkdir("/opt/constrictor/x", 0700) < 0 && mkdir("/x", 0700) < 0 &&
+                 prctl(PR_GET_SECCOMP) == 2 && unshare(CLONE_NEWUSER) < 0 &&
+                 syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, 0) < 0;
     for (size_t i = 0; i < ARRAY_LEN(paths) && limits->readonly; i++)
         holds = holds && mkdir(paths[i], 0700) < 0 && errno == EROFS;
     if (!holds)
@@ -204,6 +244,7 @@ int alone_enter(const struct wire_limits *limits, const char **ret_step)
     (void)setsid();
     STEP("go to the scratch", chdir("/mnt/data"));
     STEP("drop all rights", step_creds());
+    STEP("forbid namespaces", step_namespaces());
     STEP("check the walls", step_posture(limits));
     checkpoint_set_limits(limits->memory_bytes, limits->processes);
     STEP("start the user process", init_split(&extras));
