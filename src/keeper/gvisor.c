@@ -115,7 +115,10 @@ static json_t *texts(char *const *list)
 {
     json_t *array = json_array();
     for (; *list; list++)
-        (void)json_array_append_new(array, json_string(*list));
+        if (json_array_append_new(array, json_string(*list)) < 0) { // or memory is out: not UTF-8
+            json_decref(array);
+            return NULL;
+        }
     return array;
 }
 
@@ -128,8 +131,7 @@ static json_t *rights(void)
     json_t *list = json_array();
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         (void)json_array_append_new(list, json_string(names[i]));
-    return json_pack("{s:O, s:O, s:o}", "bounding", list, "effective", list, "permitted",
-                     json_incref(list));
+    return json_pack("{s:O, s:O, s:o}", "bounding", list, "effective", list, "permitted", list);
 }
 
 static char *make_spec(const struct jail_plan *plan)
