@@ -14,6 +14,7 @@ struct ended_session {
     char name[SESSION_NAME_MAX + 1];
     char owner[65];
     enum session_end why;
+    uint32_t isolation;
     int64_t when_ms;
 };
 
@@ -65,17 +66,39 @@ static const struct ended_session *nth(const struct ended_sessions *all, const c
                : NULL;
 }
 
-enum session_end ended_session_find(const struct ended_sessions *all, const char *owner,
-                                    const char *text, int64_t *ret_ms)
+static const struct ended_session *find(const struct ended_sessions *all, const char *owner,
+                                        const char *text)
 {
     bool is_id = session_is_id(text);
     const struct ended_session *e;
     for (uint64_t n = 0; (e = nth(all, owner, n)); n++)
-        if (strcmp(is_id ? e->id : e->name, text) == 0 && strcmp(e->owner, owner) == 0) {
-            *ret_ms = e->when_ms;
-            return e->why;
-        }
-    return SESSION_OPEN;
+        if (strcmp(is_id ? e->id : e->name, text) == 0 && strcmp(e->owner, owner) == 0)
+            return e;
+    return NULL;
+}
+
+enum session_end ended_session_find(const struct ended_sessions *all, const char *owner,
+                                    const char *text, int64_t *ret_ms)
+{
+    const struct ended_session *e = find(all, owner, text);
+    if (!e)
+        return SESSION_OPEN;
+    *ret_ms = e->when_ms;
+    return e->why;
+}
+
+void ended_session_note_isolation(struct ended_sessions *all, const char *owner, uint32_t isolation)
+{
+    struct ring *r = &all->rings[ring_of(owner)];
+    if (r->count)
+        r->entries[(r->count - 1) % ENDED_SESSIONS_MAX].isolation = isolation;
+}
+
+uint32_t ended_session_isolation(const struct ended_sessions *all, const char *owner,
+                                 const char *text)
+{
+    const struct ended_session *e = text[0] ? find(all, owner, text) : NULL;
+    return e && e->why != SESSION_CLOSED ? e->isolation : 0;
 }
 
 json_t *ended_sessions_json(const struct ended_sessions *all, const char *owner, int64_t now_ms)

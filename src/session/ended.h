@@ -23,6 +23,12 @@ void ended_sessions_free(struct ended_sessions *all);
 // Times are since 1970.
 void ended_session_add(struct ended_sessions *all, const char *owner, const char *id,
                        const char *name, enum session_end why, int64_t now_ms);
+// What the box of the one that was added last for this owner ran in: enum wire_isolation.
+void ended_session_note_isolation(struct ended_sessions *all, const char *owner,
+                                  uint32_t isolation);
+// Of the newest of this owner with that handle or name, unless it was closed.
+uint32_t ended_session_isolation(const struct ended_sessions *all, const char *owner,
+                                 const char *text);
 // The newest of this owner with that handle or name; SESSION_OPEN: there is none.
 enum session_end ended_session_find(const struct ended_sessions *all, const char *owner,
                                     const char *text, int64_t *ret_ms);

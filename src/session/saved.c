@@ -74,6 +74,11 @@ bool session_has_saved(struct gate *g, const char *owner, const char *id)
 int session_find_saved(struct gate *g, const char *owner, struct session_plan *plan, struct err *e)
 {
     char holder[STORE_HOLDER_MAX + 1] = "";
+    // SECURITY: code that ends its own session must not be followed by a run with a weaker wall.
+    const struct ended_sessions *ended = g->sessions->ended_sessions;
+    uint32_t before = ended_session_isolation(ended, owner, plan->name);
+    if (before > plan->limits.isolation)
+        plan->limits.isolation = before;
     if (!session_is_handle(plan->name)) {
         if (plan->name[0] && g->store && store_by_name(g->store, owner, plan->name, holder) &&
             session_has_saved(g, owner, holder) && !session_lookup(g->sessions, owner, holder))

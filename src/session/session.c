@@ -218,6 +218,7 @@ void session_retire(struct session *s, enum session_end why)
         return;
     session_leave_idle(s);
     ended_session_add(s->all->ended_sessions, s->owner, s->id, s->plan.name, why, session_now_ms());
+    ended_session_note_isolation(s->all->ended_sessions, s->owner, s->plan.limits.isolation);
     if (s->is_saved && s->all->gate->store) {
         store_prolong(s->all->gate->store, s->owner, s->id);
         if (why == SESSION_CLOSED && !s->all->stopping) // the name begins anew
@@ -444,12 +445,11 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
         return NULL;
     }
     struct session_plan settled = *plan;
-    bool sandbox = plan->limits.isolation != ISOLATION_NATIVE;
     if (session_find_saved(g, owner, &settled, e) < 0 || make_room(all, owner, NULL, e) < 0 ||
-        (sandbox && network_of_sandbox(plan->network, e) < 0))
+        (settled.limits.isolation && network_of_sandbox(plan->network, e) < 0))
         return NULL;
     // Whether it has a network is fixed with its box.
-    bool networked = !sandbox && network_wants(g, owner, plan->network);
+    bool networked = !settled.limits.isolation && network_wants(g, owner, plan->network);
     if (!networked)
         settled.network = json_false();
     struct shared_box *h = shared_box_new(all);
@@ -458,7 +458,7 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
                              .network = networked,
                              .keep = 1,
                              .grace_ms = (uint32_t)all->config->grace_ms,
-                             .limits = plan->limits};
+                             .limits = settled.limits};
     if (!s || (!settled.id[0] && new_id(s->id) < 0)) {
         err_memory(e);
         goto fail;
@@ -466,7 +466,7 @@ struct session *session_open(struct gate *g, const char *owner, const struct ses
     if (settled.id[0])
         memcpy(s->id, settled.id, sizeof s->id);
     h->box_request.on_box = on_box;
-    h->box = settled.id[0] ? NULL : take_warm(g, owner, plan, networked);
+    h->box = settled.id[0] ? NULL : take_warm(g, owner, &settled, networked);
     if (!h->box && link_acquire(&g->link, &h->box_request, &m, e) < 0)
         goto fail;
     s->on_open = on_open;
