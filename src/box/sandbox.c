@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -147,6 +148,14 @@ static void pass_fds(const struct jail_plan *plan, int null)
         jail_die(JAIL_FDS, "close_range");
 }
 
+// SECURITY: as box_limit_all() of enter.c: a core_pattern that is a pipe ignores 0, and would start
+// a helper on the host, as the host's root, for a process that hostile code has made to crash.
+static void limit_core(void)
+{
+    if (setrlimit(RLIMIT_CORE, &(struct rlimit){1, 1}) < 0)
+        jail_die(JAIL_FDS, "RLIMIT_CORE");
+}
+
 static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
 {
     static const uint64_t readonly = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
@@ -187,6 +196,7 @@ static _Noreturn void child_main(const struct jail_plan *plan, int go_fd)
     attach(device, "dev/null");
     pivot(plan);
     pass_fds(plan, null);
+    limit_core();
     execve("/runsc", (char *const *)argv, (char *const *)envp);
     jail_die(JAIL_EXEC, "runsc");
 }
