@@ -208,6 +208,7 @@ static void start(struct webhook *w)
         .output_bytes = OUTPUT_MAX,
         .on_done = on_done,
         .argument = w};
+    request.limits.isolation = ISOLATION_NATIVE; // a sandbox has no network
     w->exec = request.argv ? exec_start(w->gate, &request) : NULL;
     if (!w->exec)
         fail(w, "the server is out of memory");
