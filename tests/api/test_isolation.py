@@ -56,6 +56,14 @@ def test_a_program_of_another_architecture_is_refused(cli):
     assert "Exec format error" in r.err, r
 
 
+@pytest.mark.root
+def test_root_starts_no_program_of_another_user(cli):
+    path = fake(cli, "#!/bin/sh\n")
+    os.chown(path, 65534, 65534)
+    r = refused(cli, "--runsc", path)
+    assert f"'{path}' can be changed by a user who is not root" in r.err, r
+
+
 def test_the_command_line_says_native_by_default(cli):
     r = cli.run("1", "--isolation", "native")
     assert r.verdict == "ok" and "gvisor" not in r.isolation, r

@@ -66,10 +66,12 @@ def test_the_order_of_the_request_or_of_the_end(api):
 
 def test_an_item_that_fails_is_its_own_affair(api):
     results, last = batch(api, "1", "1 / 0", {"code": "while True: pass", "timeout": 0.5}, "def", "2")
-    assert [r["verdict"] for r in results] == ["ok", "error", "timeout_cpu", "error", "ok"]
+    verdicts = [r["verdict"] for r in results]
+    assert verdicts[2] in ("timeout_cpu", "timeout_wall")  # wall time on a machine that is very busy
+    assert verdicts[:2] + verdicts[3:] == ["ok", "error", "error", "ok"]
     assert results[3]["execution"]["phase"] == "syntax_check"
     assert last["succeeded"] == 2 and last["failed"] == 3
-    assert last["verdicts"] == {"ok": 2, "error": 2, "timeout_cpu": 1}
+    assert last["verdicts"] == {"ok": 2, "error": 2, verdicts[2]: 1}
 
 
 def test_common_fields_and_those_of_an_item(api):

@@ -129,3 +129,32 @@ def test_a_caller_gets_no_weaker_wall(cli):
     rest = rest_client.serve(cli, *GVISOR)
     refused = rest.post("/execute", {"code": "1", "stream": False, "isolation": "native"})
     assert refused.status == 400 and "gvisor" in refused.error["message"], refused
+
+
+NAMESPACES = """
+import ctypes, os, threading
+libc = ctypes.CDLL(None, use_errno=True)
+def tried(result): return "made" if result >= 0 else os.strerror(ctypes.get_errno())
+found = [tried(libc.unshare(flag)) for flag in (0x10000000, 0x10020000, 0x40000000)]
+found.append(tried(libc.syscall(56, 0x10000000 | 17, None, None, None, 0)))
+thread = threading.Thread(target=found.append, args=["a thread works"])
+thread.start(); thread.join()
+print(found)
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the number of clone() is that of x86-64")
+def test_code_makes_no_namespace(cli):
+    r = cli.run(NAMESPACES, *GVISOR)
+    assert r.stdout == f"{['Operation not permitted'] * 4 + ['a thread works']}\n", r
+
+
+def test_a_session_that_ends_itself_is_no_way_out(cli):
+    """The next run by its name, without the field, has the same wall."""
+    rest = rest_client.serve(cli, "--runsc", RUNSC)
+    assert in_session(rest, "x = 1", isolation="gvisor")["verdict"] == "ok"
+    in_session(rest, "import os; os.kill(os.getpid(), 9)")
+    again = in_session(rest, "'x' in globals()")
+    assert again["result"] == "False" and again["isolation"]["gvisor"].startswith("live"), again
+    assert rest.ask("DELETE", "/sessions/s").status == 200
+    assert "gvisor" not in in_session(rest, "1")["isolation"]
