@@ -111,7 +111,7 @@ def test_the_index_of_pip_conf(cli, index, text):
     assert index.url not in shown, shown
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.root  # only root can give a file away
 def test_root_reads_no_pip_conf_of_others(cli, index):
     folder = cli.folder / "home/.config/pip"
     folder.mkdir(parents=True)

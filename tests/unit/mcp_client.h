@@ -80,6 +80,8 @@ static inline int client_begin(void **state)
     client_base = event_base_new();
     client_config.mcp_sessions = 100;
     client_config.mcp_session_ms = 1800000;
+    if (!client_config.tools.count && text_list_add(&client_config.tools, "full") < 0)
+        return -1;
     return client_base && mcp_open(&client_mcp, client_base, NULL, &client_config, &e) == 0 ? 0
                                                                                             : -1;
 }
