@@ -33,7 +33,7 @@ def c():
 def test_a_run(c):
     result = c.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\n{'a': [1, 2]}")
     assert (result.verdict, result.stdout, result.stderr, result.value) == ("ok", "out\n", "err\n", {"a": [1, 2]})
-    assert result.check() is result and result.usage["processes"] == 1 and result.raw["execution_id"] == result.id
+    assert result.check() is result and result.usage["output_bytes"] == 8 and result.raw["execution_id"] == result.id
 
 
 def test_fields(c):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -50,4 +51,11 @@ class LocalServer:
             if process.stdout:
                 process.stdout.close()
         self.log.close()
+        # The folder of unpacked wheels cannot be listed, not even by its owner: boxes may have that user's id.
+        for folder, names, _ in os.walk(self.folder):
+            for name in names:
+                path = os.path.join(folder, name)
+                if not os.path.islink(path):
+                    with contextlib.suppress(OSError):
+                        os.chmod(path, 0o700)
         shutil.rmtree(self.folder, ignore_errors=True)
