@@ -186,7 +186,9 @@ def test_everything_works_with_the_keyboard_alone(window):
     keys.insert_text("y * 5")
     keys.press("Control+Enter")
     expect(window.cell(1).locator(".text.result")).to_have_text("25")
-    keys.press("Escape")
+    while window.cell(1).locator(".cm-focused").count():
+        keys.press("Escape")  # the first may close a list of completions instead
+    expect(window.cell(1)).to_be_focused()
     keys.press("b")
     expect(window.page.locator(".cell")).to_have_count(3)
     keys.press("d")
