@@ -183,6 +183,7 @@ def test_everything_works_with_the_keyboard_alone(window):
     keys.press("Escape")
     expect(window.cell(0)).to_be_focused()
     keys.press("Shift+Enter")
+    expect(window.cell(1).locator(".cm-content")).to_be_focused()
     keys.insert_text("y * 5")
     keys.press("Control+Enter")
     expect(window.cell(1).locator(".text.result")).to_have_text("25")

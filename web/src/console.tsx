@@ -84,7 +84,7 @@ function select(index: number): void {
   const to = Math.max(0, Math.min(cells.value.length - 1, index));
   selected.value = to;
   requestAnimationFrame(() => {
-    const element = document.getElementById(cells.value[to]!.id);
+    const element = document.getElementById(cells.value[to]?.id ?? ""); // the cell may be gone by now
     element?.focus({ preventScroll: true });
     element?.scrollIntoView({ block: "nearest" });
   });
