@@ -195,6 +195,7 @@ def test_everything_works_with_the_keyboard_alone(window):
     keys.press("d")
     keys.press("d")
     expect(window.page.locator(".cell")).to_have_count(2)
+    expect(window.cell(1)).to_be_focused()
     keys.press("?")
     expect(window.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
 
