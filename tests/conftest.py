@@ -22,6 +22,11 @@ import time
 
 import pytest
 
+# A shell's background job ignores the first two, nohup the third; programs under test must not inherit that.
+for number in signal.SIGINT, signal.SIGQUIT, signal.SIGHUP:
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
 TOP = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = pathlib.Path(os.environ.get("CONSTRICTOR", TOP / "build" / "constrictor")).absolute()
 # The program with what the official MCP suite looks for: tests/conformance, built by tests/run.
