@@ -139,7 +139,7 @@ class Ours(Server):
     def __init__(self, bench, *options, port=0, stock=16):
         self.state = tempfile.mkdtemp(prefix="constrictor-bench.", dir="/var/tmp")
         argv = [bench.program, "serve" if port else "stdio", "--python", bench.python, "--stock", stock]
-        argv += ["--state", self.state, *(["--port", port] if port else []), *bench.options, *options]
+        argv += ["--tools", "full", "--state", self.state, *(["--port", port] if port else []), *bench.options, *options]
         try:
             super().__init__([str(a) for a in argv], port)
         except BaseException:
